@@ -1,9 +1,8 @@
 /** For the tests of this folder: decisions on a run that no command makes yet. */
 
 import { completeSettings, type ObjectStore, silentLogger, systemClock, systemRandom } from '@holdfast/core';
-import { BackgroundRetention } from '@holdfast/core/internal/manager/background-retention';
-import { Catalog, type Head } from '@holdfast/core/internal/manager/catalog';
-import { RunRules } from '@holdfast/core/internal/manager/run-rules';
+import { Catalog } from '@holdfast/core/internal/manager/catalog';
+import type { Head } from '@holdfast/core/internal/manager/head';
 import { UploadRecords } from '@holdfast/core/internal/manager/upload-records';
 import { RECORD_LIMITS } from '@holdfast/core/internal/plan/file-lists';
 import type { Decided } from '@holdfast/core/internal/plan/transaction';
@@ -25,13 +24,9 @@ export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided):
     transfer,
     records,
     uploads,
-    rules: new RunRules(undefined),
-    retention: new BackgroundRetention(),
-    openFiles: new Set(),
     process,
     files: undefined,
     dedupe: 'off',
-    beforeFirstSave: undefined,
     recordLimits: RECORD_LIMITS,
   });
   const head = await catalog.read(undefined);

@@ -16,19 +16,17 @@ import {
 import { type Annotation, annotationText, isEmptyAnnotation, metadataBytes } from '../plan/annotation.ts';
 import { checkpointText, wasRemoved } from '../plan/select.ts';
 import { allReferredTo } from '../plan/state.ts';
-import type { Catalog } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { decide } from './decide.ts';
-import type { Engine } from './engine.ts';
-import { checkMeta } from './sources.ts';
+import { checkMeta } from './save-arguments.ts';
 
 export async function annotate(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   reference: CheckpointReference,
   { metrics, metadata, signal }: AnnotateOptions,
 ): Promise<CheckpointId> {
   const wanted = toReference(reference);
-  return recordAnnotation(engine, catalog, wanted, {
+  return recordAnnotation(run, wanted, {
     ...checkAnnotation({ metrics, metadata }),
     signal,
   });
@@ -36,15 +34,13 @@ export async function annotate(
 
 /** Records an annotation that was checked before. Throws as `CheckpointManager.annotate` does. */
 export async function recordAnnotation(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   wanted: Reference,
   { metrics, metadata, signal }: Annotation & { readonly signal: AbortSignal | undefined },
 ): Promise<CheckpointId> {
   let chosen: CheckpointId | undefined;
   await decide(
-    engine,
-    catalog,
+    run,
     ({ state }) => {
       const { lineage, epoch } = state;
       chosen = requireAnnotatable(state, wanted).id;

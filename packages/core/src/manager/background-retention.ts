@@ -5,10 +5,10 @@
 
 import { CheckpointError } from '../contract/errors.ts';
 import { hasRules } from '../plan/retention-policy.ts';
-import type { Catalog, Head } from './catalog.ts';
 import { collectAfterCommit } from './collect.ts';
+import type { AfterCommit, RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
+import type { Head } from './head.ts';
 import { bringRules, rulesInForce } from './run-rules.ts';
 
 /** Work that is not done by then is left to a later commit. */
@@ -17,13 +17,12 @@ const TIMEOUT_MS = 10 * 60_000;
 const CLOSE_TIMEOUT_MS = 10_000;
 
 interface Due {
-  readonly engine: Engine;
-  readonly catalog: Catalog;
+  readonly run: RunContext;
   /** The catalog entry of the commit. */
   readonly head: Head;
 }
 
-export class BackgroundRetention {
+export class BackgroundRetention implements AfterCommit {
   readonly #stop = new AbortController();
   #due: Due | undefined;
   #running: Promise<void> | undefined;
@@ -32,8 +31,8 @@ export class BackgroundRetention {
    * Notes that a commit of this process became entry `head`. The caller calls `start` when the save
    * is over.
    */
-  isDue(engine: Engine, catalog: Catalog, head: Head): void {
-    this.#due = { engine, catalog, head };
+  note(run: RunContext, head: Head): void {
+    this.#due = { run, head };
   }
 
   /**
@@ -43,7 +42,7 @@ export class BackgroundRetention {
   start(): void {
     const due = this.#due;
     if (due === undefined || this.#stop.signal.aborted) return;
-    this.#running ??= this.#run(due.engine).finally(() => {
+    this.#running ??= this.#run(due.run).finally(() => {
       this.#running = undefined;
     });
   }
@@ -52,7 +51,7 @@ export class BackgroundRetention {
    * Starts what is due, waits up to 10 s for work in progress, then stops it. Nothing starts after
    * that. Never throws.
    */
-  async close({ clock }: Engine): Promise<void> {
+  async close({ clock }: RunContext): Promise<void> {
     this.start();
     const running = this.#running;
     if (running !== undefined) {
@@ -65,7 +64,7 @@ export class BackgroundRetention {
     this.#stop.abort(new CheckpointError('Aborted', 'the manager was closed'));
   }
 
-  async #run({ clock, logger }: Engine): Promise<void> {
+  async #run({ clock, logger }: RunContext): Promise<void> {
     const { signal } = this.#stop;
     const bounds = { clock, timeoutMs: TIMEOUT_MS, what: 'retention after a commit', signal };
     try {
@@ -89,9 +88,9 @@ export class BackgroundRetention {
 }
 
 /** If the run has no rules, no request is sent, except one GET of run.json per manager. */
-async function applyRules({ engine, catalog, head }: Due, signal: AbortSignal): Promise<void> {
-  const { brought } = engine.rules;
-  await bringRules(engine, catalog, signal);
-  const rules = brought ?? (await rulesInForce(engine, head, signal));
-  if (hasRules(rules)) await collectAfterCommit(engine, catalog, signal);
+async function applyRules({ run, head }: Due, signal: AbortSignal): Promise<void> {
+  const { brought } = run.rules;
+  await bringRules(run, signal);
+  const rules = brought ?? (await rulesInForce(run, head, signal));
+  if (hasRules(rules)) await collectAfterCommit(run, signal);
 }

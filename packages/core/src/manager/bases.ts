@@ -15,9 +15,8 @@ import {
 import { refersToReceipts } from '../plan/file-lists.ts';
 import { type KnownFiles, knownFiles } from '../plan/known-files.ts';
 import { checkpointsAtHand } from '../plan/state.ts';
-import type { Catalog } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
 import { LeaseHolder } from './lease.ts';
 import { readManifest } from './manifest.ts';
 import { readFiles } from './slices.ts';
@@ -47,14 +46,14 @@ interface Listed {
  * file that another writer had before is sent again.
  */
 export class NewestManifests {
-  readonly #engine: Engine;
+  readonly #run: RunContext;
   /** By manifest key. `null`: the manifest cannot be read. */
   readonly #manifests = new Map<string, Promise<Manifest | null>>();
   /** By manifest key and writer, for manifests that refer to receipts. */
   readonly #shares = new Map<string, Promise<Listed | null>>();
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(run: RunContext) {
+    this.#run = run;
   }
 
   /** Files that `writer` need not send again. */
@@ -104,7 +103,7 @@ export class NewestManifests {
     const { id } = checkpoint;
     if (!refersToReceipts(manifest)) return { id, files: manifest.writers.flatMap((share) => share.files) };
     const read = async (until: AbortSignal) => {
-      const files = await readFiles(this.#engine, manifest, { writer, signal: until });
+      const files = await readFiles(this.#run, manifest, { writer, signal: until });
       return { id, files };
     };
     const key = `${checkpoint.manifestKey} ${writer}`;
@@ -112,7 +111,7 @@ export class NewestManifests {
   }
 
   #readManifest(checkpoint: CatalogCheckpoint, signal: AbortSignal): Promise<Manifest | null> {
-    const read = (until: AbortSignal) => readManifest(this.#engine, checkpoint, until);
+    const read = (until: AbortSignal) => readManifest(this.#run, checkpoint, until);
     return this.#once(this.#manifests, checkpoint.manifestKey, checkpoint, read, signal);
   }
 
@@ -137,7 +136,7 @@ export class NewestManifests {
     read: (signal: AbortSignal) => Promise<T>,
     signal: AbortSignal,
   ): Promise<T | null> {
-    const { clock, settings, logger } = this.#engine;
+    const { clock, settings, logger } = this.#run;
     const what = `reading what version ${checkpoint.id.version} holds, to compare with`;
     const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
     try {
@@ -168,13 +167,11 @@ function fewEnough(bases: readonly CatalogCheckpoint[], worldSize: number): read
 
 /** Read leases on the checkpoints that one save refers to. */
 export class HeldBases {
-  readonly #engine: Engine;
-  readonly #catalog: Catalog;
+  readonly #run: RunContext;
   readonly #leases = new Map<string, { readonly id: CheckpointId; readonly lease: LeaseHolder }>();
 
-  constructor(engine: Engine, catalog: Catalog) {
-    this.#engine = engine;
-    this.#catalog = catalog;
+  constructor(run: RunContext) {
+    this.#run = run;
   }
 
   get ids(): CheckpointId[] {
@@ -198,7 +195,7 @@ export class HeldBases {
   }
 
   async #take(text: string, id: CheckpointId, signal: AbortSignal): Promise<void> {
-    const lease = await LeaseHolder.take(this.#engine, this.#catalog, id, signal);
+    const lease = await LeaseHolder.take(this.#run, id, signal);
     if (lease?.isHeld) this.#leases.set(text, { id, lease });
   }
 

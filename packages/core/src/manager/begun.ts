@@ -7,26 +7,22 @@ import type { BegunVersion } from '../contract/upkeep.ts';
 import type { State } from '../format/index.ts';
 import { chooseReceipts } from '../plan/assemble.ts';
 import { isUncommittable } from '../plan/state.ts';
-import type { Catalog, Head } from './catalog.ts';
 import { listClaims } from './claims.ts';
+import type { RunContext } from './context.ts';
 import { readRun } from './decide.ts';
-import type { Engine } from './engine.ts';
+import type { Head } from './head.ts';
 import { describeEach, listRecordedUploads, Traces } from './missing-writers.ts';
 import { listVersions } from './version-listing.ts';
 
-export async function begun(
-  engine: Engine,
-  catalog: Catalog,
-  { signal }: WaitOptions,
-): Promise<readonly BegunVersion[]> {
-  const { state } = await readRun(engine, catalog, signal);
+export async function begun(run: RunContext, { signal }: WaitOptions): Promise<readonly BegunVersion[]> {
+  const { state } = await readRun(run, signal);
   const { lineage, epoch, worldSize } = state;
-  const listed = (await listBegun(engine, state, signal)).map(({ version, traces }) => {
+  const listed = (await listBegun(run, state, signal)).map(({ version, traces }) => {
     const { chosen, missing } = chooseReceipts(traces.receipts, state);
     return { version, traces, missing, delivered: chosen.map(({ writer }) => writer) };
   });
   const isLacking = listed.some(({ missing }) => missing.length > 0);
-  const claims = isLacking ? await listClaims(engine, { lineage, epoch, signal }) : [];
+  const claims = isLacking ? await listClaims(run, { lineage, epoch, signal }) : [];
   return listed.map(({ version, traces, missing, delivered }) => ({
     id: { lineage, epoch, version },
     version,
@@ -42,17 +38,17 @@ export async function begun(
  * cost as `listBegun`.
  */
 export async function highestDelivered(
-  engine: Engine,
+  run: RunContext,
   { state }: Head,
   signal: AbortSignal,
 ): Promise<bigint> {
-  const listed = await listBegun(engine, state, signal);
+  const listed = await listBegun(run, state, signal);
   const highest = listed.findLast(({ traces }) => traces.receipts.length > 0);
   if (highest) return highest.version;
   throw new CheckpointError(
     'NotFound',
     `no version waits to be committed: no writer of epoch ${state.epoch} has delivered one above ${state.top}`,
-    { context: { store: engine.store.uri } },
+    { context: { store: run.store.uri } },
   );
 }
 
@@ -64,7 +60,7 @@ export async function highestDelivered(
  * decided version, pages after its first are skipped.
  */
 async function listBegun(
-  engine: Engine,
+  run: RunContext,
   state: State,
   signal: AbortSignal | undefined,
 ): Promise<{ version: bigint; traces: Traces }[]> {
@@ -81,8 +77,8 @@ async function listBegun(
     return traces !== undefined;
   };
   const [uploads] = await Promise.all([
-    listRecordedUploads(engine, signal),
-    listVersions(engine, visit, { signal }),
+    listRecordedUploads(run, signal),
+    listVersions(run, visit, { signal }),
   ]);
   for (const upload of uploads) tracesOf(upload.id)?.addUpload(upload);
   const listed = [...found].map(([version, traces]) => ({ version, traces }));

@@ -8,8 +8,9 @@ import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { Stage, StagedCopy } from '../contract/staging.ts';
 import { type Taken, toVersion } from '../format/index.ts';
 import { totalBytes } from '../plan/stored-file.ts';
-import { type Engine, machineTimeMs } from './engine.ts';
+import type { RunContext } from './context.ts';
 import { hookError, whilePaused } from './pause.ts';
+import { machineTimeMs } from './record-io.ts';
 import type { NamedSource } from './sources.ts';
 
 const PAUSE_TIMEOUT_MS = 60_000;
@@ -38,14 +39,14 @@ export function checkCapture(options: ConsistencyOptions, version: bigint | unde
 
 /** One per save. Call `stage` first, then `read` at most once, and always `release`. */
 export class Capture {
-  readonly #engine: Engine;
+  readonly #run: RunContext;
   readonly #options: CaptureOptions;
   #sources: readonly NamedSource[];
   #stage: Stage | undefined;
   #moment: { readonly stateVersion: bigint | undefined; readonly atMs: number } | undefined;
 
-  constructor(engine: Engine, sources: readonly NamedSource[], options: CaptureOptions) {
-    this.#engine = engine;
+  constructor(run: RunContext, sources: readonly NamedSource[], options: CaptureOptions) {
+    this.#run = run;
     this.#sources = sources;
     this.#options = options;
   }
@@ -102,7 +103,7 @@ export class Capture {
       this.#note(version);
       return work(until);
     };
-    return hook ? whilePaused(this.#engine, { hook, timeoutMs, signal, what }, noted) : noted(signal);
+    return hook ? whilePaused(this.#run, { hook, timeoutMs, signal, what }, noted) : noted(signal);
   }
 
   #note(version: bigint | undefined): void {
@@ -111,7 +112,7 @@ export class Capture {
     const known =
       given === undefined ? undefined : toStateVersion(typeof given === 'function' ? ask(given) : given);
     assertSameVersion(consistency, known, version);
-    this.#moment = { stateVersion: known, atMs: machineTimeMs(this.#engine) };
+    this.#moment = { stateVersion: known, atMs: machineTimeMs(this.#run) };
   }
 }
 

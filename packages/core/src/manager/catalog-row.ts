@@ -6,7 +6,7 @@
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { type CatalogEntry, catalogKey, decodeRecord } from '../format/index.ts';
 import { FIRST_SEQ } from '../plan/rebuild.ts';
-import type { Engine } from './engine.ts';
+import type { RunParts } from './parts.ts';
 import { getOrNull } from './records.ts';
 
 /** No client deletes any of this many newest entries; docs/format.md guarantees it. */
@@ -19,16 +19,16 @@ const ENTRIES_SURE = 64;
 export const ROW_LENGTH = 4;
 
 export class CatalogRow {
-  readonly #engine: Engine;
+  readonly #run: RunParts;
   readonly #listSeqs: (afterSeq: number, signal: AbortSignal) => Promise<readonly number[]>;
   /** Number of the entry that begins a rebuilt catalog, once it is known. */
   #beginning: number | undefined;
 
   constructor(
-    engine: Engine,
+    run: RunParts,
     listSeqs: (afterSeq: number, signal: AbortSignal) => Promise<readonly number[]>,
   ) {
-    this.#engine = engine;
+    this.#run = run;
     this.#listSeqs = listSeqs;
   }
 
@@ -75,12 +75,12 @@ export class CatalogRow {
    */
   async #begins(first: number, newest: CatalogEntry, signal: AbortSignal): Promise<boolean | null> {
     const key = catalogKey(first);
-    const bytes = await getOrNull(this.#engine.records, key, signal);
+    const bytes = await getOrNull(this.#run.records, key, signal);
     if (!bytes) return null;
     try {
       const { seq, parentId, runId } = decodeRecord('catalog-entry', bytes, {
         key,
-        store: this.#engine.store.uri,
+        store: this.#run.store.uri,
       });
       const begins = seq === first && parentId === '' && runId === newest.runId;
       // Do not remember entry 1: it may be a mark the next time.
@@ -98,7 +98,7 @@ export class CatalogRow {
     return new CheckpointError(
       'StoreRegressed',
       `the catalog shows ${there}, but entry ${lost} is gone: the store has lost acknowledged writes`,
-      { context: { store: this.#engine.store.uri, key: catalogKey(lost) } },
+      { context: { store: this.#run.store.uri, key: catalogKey(lost) } },
     );
   }
 }

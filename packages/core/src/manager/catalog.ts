@@ -14,48 +14,23 @@ import {
   decodeRecord,
   type PageRef,
   parseCatalogKey,
-  type State,
 } from '../format/index.ts';
 import type { Rejected } from '../plan/decision.ts';
 import { type OpenPage, openPages, PageFault, pageKeyOf } from '../plan/pages.ts';
 import { isRebuildMark, REBUILD_KIND } from '../plan/rebuild.ts';
-import { EMPTY_STATE, stateProblem } from '../plan/state.ts';
+import { stateProblem } from '../plan/state.ts';
 import type { Txn } from '../plan/transaction.ts';
 import { damageTold } from './catalog-damage.ts';
 import { CatalogRow, highestOf, ROW_LENGTH } from './catalog-row.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
+import { type Asked, EMPTY_HEAD, type Head, type Question } from './head.ts';
 import { PageReader } from './pages.ts';
+import type { RunParts } from './parts.ts';
 import { backOff, endOf, getOrNull } from './records.ts';
 import { type AppendResult, Sending, type SendMemory } from './sending.ts';
 
-/** One of the two runs that a call works on. */
-export interface RunSide {
-  readonly engine: Engine;
-  readonly catalog: Catalog;
-}
-
-/** The newest known entry. `seq` 0: there is no entry yet. */
-export interface Head {
-  readonly seq: number;
-  readonly entryId: string;
-  readonly runId: string;
-  readonly state: State;
-}
-
-/** A question about a state. The pages that the question needs are open. */
-export type Question<T> = (head: Head, open: readonly OpenPage[]) => T;
-
-export interface Asked<T> {
-  readonly answer: T;
-  /** The entry on which the answer was found, with its pages closed. */
-  readonly head: Head;
-}
-
 /** Missing keys that a message names. */
 const KEYS_NAMED_MAX = 10;
-
-const EMPTY_HEAD: Head = { seq: 0, entryId: '', runId: '', state: EMPTY_STATE };
 
 /**
  * Entries that pruning keeps: few enough that one list page shows them all. The ring needs 256; the
@@ -66,17 +41,17 @@ const PRUNE_EVERY = 64;
 const PRUNE_TIMEOUT_MS = 5000;
 
 export class Catalog {
-  readonly #engine: Engine;
+  readonly #run: RunParts;
   #seen: Head = EMPTY_HEAD;
   #storeTimeMs = 0;
   readonly #pages: PageReader;
   readonly #row: CatalogRow;
   #pruning: Promise<void> = Promise.resolve();
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
-    this.#pages = new PageReader(engine);
-    this.#row = new CatalogRow(engine, (afterSeq, signal) => this.listSeqs(signal, afterSeq));
+  constructor(run: RunParts) {
+    this.#run = run;
+    this.#pages = new PageReader(run);
+    this.#row = new CatalogRow(run, (afterSeq, signal) => this.listSeqs(signal, afterSeq));
   }
 
   /**
@@ -115,7 +90,7 @@ export class Catalog {
     // not help.
     const [key = ''] = keys;
     const named = keys.slice(0, KEYS_NAMED_MAX);
-    const context = { store: this.#engine.store.uri, key, keys: named, catalog: 'newest' };
+    const context = { store: this.#run.store.uri, key, keys: named, catalog: 'newest' };
     const what = keys.length > 1 ? `${keys.length} pages that are missing` : 'a page that is missing';
     const more = keys.length > named.length ? ', …' : '';
     throw new CheckpointError(
@@ -141,7 +116,7 @@ export class Catalog {
    * entry follows.
    */
   async read(signal: AbortSignal | undefined): Promise<Head> {
-    const { clock, settings } = this.#engine;
+    const { clock, settings } = this.#run;
     const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'reading the catalog', signal };
     return withDeadline(bounds, (until) => this.#read(until));
   }
@@ -156,17 +131,17 @@ export class Catalog {
       const entry = await damageTold('newest', this.entry(highest, signal));
       if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);
       // A higher entry exists: this one may have been pruned between LIST and GET.
-      await backOff(this.#engine, attempt, signal);
+      await backOff(this.#run, attempt, signal);
     }
   }
 
   /** One entry by number. `null`: it does not exist (pruned, or never written). */
   async entry(seq: number, signal: AbortSignal | undefined): Promise<CatalogEntry | null> {
     const key = catalogKey(seq);
-    const bytes = await getOrNull(this.#engine.records, key, signal);
+    const bytes = await getOrNull(this.#run.records, key, signal);
     if (!bytes) return null;
-    const entry = decodeRecord('catalog-entry', bytes, { key, store: this.#engine.store.uri });
-    const context = { store: this.#engine.store.uri, key };
+    const entry = decodeRecord('catalog-entry', bytes, { key, store: this.#run.store.uri });
+    const context = { store: this.#run.store.uri, key };
     const misplaced = this.#problemOf(entry, seq);
     if (misplaced) {
       const message = `${key} is not what belongs there: ${misplaced}`;
@@ -193,7 +168,7 @@ export class Catalog {
   async listSeqs(signal: AbortSignal | undefined, afterSeq = 0): Promise<number[]> {
     const startAfter = afterSeq > 0 ? catalogKey(afterSeq) : undefined;
     const seqs: number[] = [];
-    for await (const page of this.#engine.records.list(catalogPrefix, { startAfter, signal })) {
+    for await (const page of this.#run.records.list(catalogPrefix, { startAfter, signal })) {
       this.#storeTimeMs = page.storeTimeMs;
       for (const object of page.objects) {
         const seq = parseCatalogKey(object.key);
@@ -215,8 +190,8 @@ export class Catalog {
     txn: Txn,
     options: { runId: string; head?: Head; memory?: SendMemory; signal: AbortSignal | undefined },
   ): Promise<AppendResult> {
-    const send = new Sending(this.#engine, this, txn, options);
-    const { clock, settings } = this.#engine;
+    const send = new Sending(this.#run, this, txn, options);
+    const { clock, settings } = this.#run;
     const bounds = {
       clock,
       timeoutMs: settings.recordTimeoutMs,
@@ -244,11 +219,11 @@ export class Catalog {
    */
   #pruneInBackground(seq: number): void {
     if (seq % PRUNE_EVERY !== 0) return;
-    const { clock, logger } = this.#engine;
+    const { clock, logger } = this.#run;
     const bounds = { clock, timeoutMs: PRUNE_TIMEOUT_MS, what: 'pruning the catalog', signal: undefined };
     const prune = async (signal: AbortSignal) => {
       const old = (await this.listSeqs(signal)).filter((each) => each <= seq - ENTRIES_KEPT);
-      if (old.length > 0) await this.#engine.records.deleteMany(old.map(catalogKey), { signal });
+      if (old.length > 0) await this.#run.records.deleteMany(old.map(catalogKey), { signal });
     };
     this.#pruning = this.#pruning
       .then(() => withDeadline(bounds, prune))

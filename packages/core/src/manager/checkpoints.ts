@@ -15,13 +15,13 @@ import type { RandomSource } from '../contract/files.ts';
 import { type CatalogCheckpoint, checkLogicalNames } from '../format/index.ts';
 import { checkGlobs } from '../plan/staleness.ts';
 import { CALL_RULES } from './call-rules.ts';
-import type { Catalog } from './catalog.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
 import { readDetails } from './manifest.ts';
 import { inputStream, OpenFile, randomSource } from './open-file.ts';
 import { OutputFiles } from './output-files.ts';
-import { type SaveSession, transferOptions } from './session.ts';
-import { checkMeta } from './sources.ts';
+import { transferOptions } from './progress.ts';
+import { checkMeta } from './save-arguments.ts';
+import type { SaveSession } from './session.ts';
 import { toldEvents } from './told-events.ts';
 
 type CommitOptions = CommitMeta & CommitWaitOptions & StaleOptions;
@@ -35,7 +35,7 @@ interface ManagersPart {
 
 /** A checkpoint from `create()`. */
 export class WritableCheckpoint implements Checkpoint {
-  readonly #engine: Engine;
+  readonly #run: RunContext;
   readonly #session: SaveSession;
   readonly #closing: AbortSignal;
   readonly #summarise: ManagersPart['summarise'];
@@ -44,12 +44,12 @@ export class WritableCheckpoint implements Checkpoint {
   #committing: Promise<void> | undefined;
   summary: CheckpointSummary | null = null;
 
-  constructor(engine: Engine, session: SaveSession, { closing, summarise }: ManagersPart) {
-    this.#engine = engine;
+  constructor(run: RunContext, session: SaveSession, { closing, summarise }: ManagersPart) {
+    this.#run = run;
     this.#session = session;
     this.#closing = closing;
     this.#summarise = summarise;
-    this.#files = new OutputFiles(engine, session);
+    this.#files = new OutputFiles(run, session);
   }
 
   get version(): bigint {
@@ -97,14 +97,14 @@ export class WritableCheckpoint implements Checkpoint {
     checkGlobs(meta.shouldChange ?? []);
     const stop = this.#discarded.signal;
     const signal = AbortSignal.any([...(meta.signal ? [meta.signal] : []), stop, this.#closing]);
-    const onProgress = toldEvents(meta.onProgress, this.#engine.logger);
+    const onProgress = toldEvents(meta.onProgress, this.#run.logger);
     const options = { ...meta, signal, onProgress };
     try {
       await this.#session.deliver(files, checked, options);
       const checkpoint = await this.#session.finalise(options);
       this.summary = this.#summarise(checkpoint);
     } finally {
-      await this.#engine.uploads.settled();
+      await this.#run.uploads.settled();
     }
   }
 
@@ -136,15 +136,13 @@ function notReadable(): CheckpointError {
 
 /** A checkpoint from `get()` or `latest()`. */
 export class CommittedCheckpoint implements Checkpoint {
-  readonly #engine: Engine;
-  readonly #catalog: Catalog;
+  readonly #run: RunContext;
   readonly #checkpoint: CatalogCheckpoint;
   readonly #closed = new AbortController();
   readonly summary: CheckpointSummary;
 
-  constructor(engine: Engine, catalog: Catalog, checkpoint: CatalogCheckpoint, summary: CheckpointSummary) {
-    this.#engine = engine;
-    this.#catalog = catalog;
+  constructor(run: RunContext, checkpoint: CatalogCheckpoint, summary: CheckpointSummary) {
+    this.#run = run;
     this.#checkpoint = checkpoint;
     this.summary = summary;
   }
@@ -162,24 +160,24 @@ export class CommittedCheckpoint implements Checkpoint {
 
   openInputStream(name: string): ReadableStream<Uint8Array> {
     anyText('name', name);
-    return inputStream(this.#engine, this.#openFile(name), name);
+    return inputStream(this.#run, this.#openFile(name), name);
   }
 
   async openSource(name: string, options: WaitOptions = {}): Promise<RandomSource> {
     anyText('name', name);
     checkOptions(options, CALL_RULES.wait, 'what openSource is given');
-    return randomSource(this.#engine, this.#openFile(name, options.signal), name, transferOptions(options));
+    return randomSource(this.#run, this.#openFile(name, options.signal), name, transferOptions(options));
   }
 
   #openFile(name: string, signal?: AbortSignal): OpenFile {
     const signals = signal ? [this.#closed.signal, signal] : [this.#closed.signal];
-    const [engine, catalog, checkpoint] = [this.#engine, this.#catalog, this.#checkpoint];
-    return new OpenFile({ engine, catalog, checkpoint, name, signals });
+    const [run, checkpoint] = [this.#run, this.#checkpoint];
+    return new OpenFile({ run, checkpoint, name, signals });
   }
 
   async details(options: WaitOptions = {}): Promise<CheckpointDetails> {
     checkOptions(options, CALL_RULES.wait, 'what details is given');
-    return readDetails(this.#engine, this.#checkpoint, this.summary, options.signal);
+    return readDetails(this.#run, this.#checkpoint, this.summary, options.signal);
   }
 
   async commit(): Promise<void> {} // it is committed already

@@ -13,8 +13,9 @@ import {
   parseClaimKey,
 } from '../format/index.ts';
 import type { WriterLife } from '../plan/transaction.ts';
-import { type Engine, newId } from './engine.ts';
 import { inBatches } from './in-batches.ts';
+import type { RunParts } from './parts.ts';
+import { newId } from './record-io.ts';
 import { createRecord, getOrNull } from './records.ts';
 
 const READ_AT_ONCE = 16;
@@ -41,16 +42,16 @@ export interface Claimed {
  * case a later life has replaced it.
  */
 export async function claim(
-  engine: Engine,
+  run: RunParts,
   place: ClaimPlace,
   life: string | undefined,
   signal: AbortSignal,
 ): Promise<Claimed> {
   for (;;) {
-    const found = await findClaim(engine, place, life, signal);
+    const found = await findClaim(run, place, life, signal);
     if (found.isOwn) return { incarnation: found.highest, isNew: false };
     const incarnation = found.highest + 1;
-    if (await create(engine, { ...place, incarnation }, life, signal)) return { incarnation, isNew: true };
+    if (await create(run, { ...place, incarnation }, life, signal)) return { incarnation, isNew: true };
   }
 }
 
@@ -59,42 +60,42 @@ export async function claim(
  * as in `claim`.
  */
 export async function ownClaim(
-  engine: Engine,
+  run: RunParts,
   place: ClaimPlace,
   life: string,
   signal: AbortSignal,
 ): Promise<number | null> {
-  const { highest, isOwn } = await findClaim(engine, place, life, signal);
+  const { highest, isOwn } = await findClaim(run, place, life, signal);
   return isOwn ? highest : null;
 }
 
 /** `highest` is −1 if the writer has no claim here. */
 async function findClaim(
-  engine: Engine,
+  run: RunParts,
   place: ClaimPlace,
   life: string | undefined,
   signal: AbortSignal,
 ): Promise<{ highest: number; isOwn: boolean }> {
-  if (life !== undefined) await assertNotRolledBack(engine, place, life, signal);
-  const [highest = -1, ...lower] = await listIncarnations(engine, place, signal);
+  if (life !== undefined) await assertNotRolledBack(run, place, life, signal);
+  const [highest = -1, ...lower] = await listIncarnations(run, place, signal);
   if (life === undefined || highest === -1) return { highest, isOwn: false };
-  if ((await lifeOf(engine, { ...place, incarnation: highest }, signal)) === life)
+  if ((await lifeOf(run, { ...place, incarnation: highest }, signal)) === life)
     return { highest, isOwn: true };
-  await assertNotSuperseded(engine, place, { life, lower }, signal);
+  await assertNotSuperseded(run, place, { life, lower }, signal);
   return { highest, isOwn: false };
 }
 
 async function create(
-  engine: Engine,
+  run: RunParts,
   place: ClaimPlace & WriterLife,
   life: string | undefined,
   signal: AbortSignal,
 ): Promise<boolean> {
   const { writer, incarnation } = place;
-  const { host, pid } = engine.process;
-  const value = { writer, incarnation, nonce: newId(engine), host, pid, life: life ?? '' };
+  const { host, pid } = run.process;
+  const value = { writer, incarnation, nonce: newId(run), host, pid, life: life ?? '' };
   const { bytes } = encodeRecord('claim', { format: undefined, ...value });
-  return (await createRecord(engine, claimKey(place), bytes, signal)).isOurs;
+  return (await createRecord(run, claimKey(place), bytes, signal)).isOurs;
 }
 
 /**
@@ -102,7 +103,7 @@ async function create(
  * follow the checkpoint that the rollback went back to.
  */
 async function assertNotRolledBack(
-  engine: Engine,
+  run: RunParts,
   place: ClaimPlace,
   life: string,
   signal: AbortSignal,
@@ -110,27 +111,27 @@ async function assertNotRolledBack(
   const lineages = Array.from({ length: place.lineage - 1 }, (_, index) => index + 1);
   const found = await inBatches(lineages, READ_AT_ONCE, async (lineage) => {
     const former = { ...place, lineage };
-    const incarnations = await listIncarnations(engine, former, signal);
-    return isAmong(engine, former, { life, incarnations }, signal);
+    const incarnations = await listIncarnations(run, former, signal);
+    return isAmong(run, former, { life, incarnations }, signal);
   });
   if (!found.includes(true)) return;
   const message = `life "${life}" of writer ${place.writer} began before the run was rolled back, and its state is left behind`;
-  throw refusal(engine, place, 'rollback', message);
+  throw refusal(run, place, 'rollback', message);
 }
 
 async function assertNotSuperseded(
-  engine: Engine,
+  run: RunParts,
   place: ClaimPlace,
   { life, lower }: { life: string; lower: readonly number[] },
   signal: AbortSignal,
 ): Promise<void> {
-  if (!(await isAmong(engine, place, { life, incarnations: lower }, signal))) return;
+  if (!(await isAmong(run, place, { life, incarnations: lower }, signal))) return;
   const message = `another life of writer ${place.writer} has taken the place of life "${life}"`;
-  throw refusal(engine, place, 'process', message);
+  throw refusal(run, place, 'process', message);
 }
 
 function refusal(
-  { store }: Engine,
+  { store }: RunParts,
   { writer }: ClaimPlace,
   overtakenBy: 'rollback' | 'process',
   message: string,
@@ -139,39 +140,39 @@ function refusal(
 }
 
 async function isAmong(
-  engine: Engine,
+  run: RunParts,
   place: ClaimPlace,
   { life, incarnations }: { life: string; incarnations: readonly number[] },
   signal: AbortSignal,
 ): Promise<boolean> {
   const lives = await inBatches(incarnations, READ_AT_ONCE, (incarnation) =>
-    lifeOf(engine, { ...place, incarnation }, signal),
+    lifeOf(run, { ...place, incarnation }, signal),
   );
   return lives.includes(life);
 }
 
 async function lifeOf(
-  engine: Engine,
+  run: RunParts,
   place: ClaimPlace & WriterLife,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  return (await readClaim(engine, place, signal))?.life;
+  return (await readClaim(run, place, signal))?.life;
 }
 
 /** `null`: a sweep has deleted the claim, because its epoch has passed. */
 export async function readClaim(
-  engine: Engine,
+  run: RunParts,
   place: ClaimPlace & WriterLife,
   signal: AbortSignal | undefined,
 ): Promise<Claim | null> {
   const key = claimKey(place);
-  const bytes = await getOrNull(engine.records, key, signal);
-  return bytes && decodeRecord('claim', bytes, { key, store: engine.store.uri });
+  const bytes = await getOrNull(run.records, key, signal);
+  return bytes && decodeRecord('claim', bytes, { key, store: run.store.uri });
 }
 
 /** The incarnations of one writer, highest first. One list page per 1,000. */
-async function listIncarnations(engine: Engine, place: ClaimPlace, signal: AbortSignal): Promise<number[]> {
-  const claims = await listBelow(engine, claimsOfWriterPrefix(place), signal);
+async function listIncarnations(run: RunParts, place: ClaimPlace, signal: AbortSignal): Promise<number[]> {
+  const claims = await listBelow(run, claimsOfWriterPrefix(place), signal);
   return claims.map(({ incarnation }) => incarnation).sort((a, b) => b - a);
 }
 
@@ -182,19 +183,19 @@ export interface ListedClaim extends WriterLife {
 
 /** Every incarnation of every writer in an epoch. */
 export function listClaims(
-  engine: Engine,
+  run: RunParts,
   at: { lineage: number; epoch: number; signal: AbortSignal | undefined },
 ): Promise<ListedClaim[]> {
-  return listBelow(engine, claimPrefix(at.lineage, at.epoch), at.signal);
+  return listBelow(run, claimPrefix(at.lineage, at.epoch), at.signal);
 }
 
 async function listBelow(
-  engine: Engine,
+  run: RunParts,
   prefix: string,
   signal: AbortSignal | undefined,
 ): Promise<ListedClaim[]> {
   const claims: ListedClaim[] = [];
-  for await (const page of engine.records.list(prefix, { signal })) {
+  for await (const page of run.records.list(prefix, { signal })) {
     for (const object of page.objects) {
       const found = parseClaimKey(object.key);
       if (found) claims.push({ ...found, createdAtMs: object.createdAtMs, storeTimeMs: page.storeTimeMs });

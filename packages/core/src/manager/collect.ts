@@ -20,10 +20,10 @@ import { type CheckpointId, idText, leasesPrefix } from '../format/index.ts';
 import { planRetention } from '../plan/retention.ts';
 import { allCheckpoints, findById } from '../plan/state.ts';
 import { timeText } from '../plan/time-text.ts';
-import type { Catalog, Head } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
 import { askRun, decide, tellingWhatStands } from './decide.ts';
-import type { Engine } from './engine.ts';
+import type { Head } from './head.ts';
 import { listLeases } from './leases.ts';
 import { type PlannedRetention, planNow } from './retention.ts';
 import { RoomMaker } from './room-maker.ts';
@@ -38,21 +38,17 @@ const DECIDED_AT_ONCE = 256;
  */
 const LEASE_SLACK_MS = 60_000;
 
-export async function collect(
-  engine: Engine,
-  catalog: Catalog,
-  options: CollectOptions,
-): Promise<CollectResult> {
+export async function collect(run: RunContext, options: CollectOptions): Promise<CollectResult> {
   const { policy, force = false, signal } = options;
   return tellingWhatStands(async (done) => {
-    const room = new RoomMaker(engine, catalog, signal);
-    if (await room.during(() => bringRules(engine, catalog, signal)))
+    const room = new RoomMaker(run, signal);
+    if (await room.during(() => bringRules(run, signal)))
       done.push('the rules of the run are those that were given');
-    const planned = await planNow(engine, catalog, policy, signal);
+    const planned = await planNow(run, policy, signal);
     const collecting = { planned, force, signal, done, retired: [], removed: [] };
-    const postponed = await room.during(() => retireAndRemove(engine, catalog, collecting));
+    const postponed = await room.during(() => retireAndRemove(run, collecting));
     const { retired, removed } = collecting;
-    const swept = room.withEarlier(await sweep(engine, catalog, options));
+    const swept = room.withEarlier(await sweep(run, options));
     return { plan: planned.plan, retired, removed, postponed, swept };
   });
 }
@@ -61,15 +57,11 @@ export async function collect(
  * Collects by the run's own rules; these need no `force`. Sweeps only after a removal. Other
  * garbage waits for a later sweep.
  */
-export async function collectAfterCommit(
-  engine: Engine,
-  catalog: Catalog,
-  signal: AbortSignal,
-): Promise<SweepResult | null> {
-  const planned = await planNow(engine, catalog, undefined, signal);
+export async function collectAfterCommit(run: RunContext, signal: AbortSignal): Promise<SweepResult | null> {
+  const planned = await planNow(run, undefined, signal);
   const collecting = { planned, force: true, signal, done: [], retired: [], removed: [] as bigint[] };
-  await retireAndRemove(engine, catalog, collecting);
-  return collecting.removed.length > 0 ? sweep(engine, catalog, { signal }) : null;
+  await retireAndRemove(run, collecting);
+  return collecting.removed.length > 0 ? sweep(run, { signal }) : null;
 }
 
 interface Collecting {
@@ -83,23 +75,19 @@ interface Collecting {
   readonly removed: bigint[];
 }
 
-async function retireAndRemove(
-  engine: Engine,
-  catalog: Catalog,
-  collecting: Collecting,
-): Promise<Postponed[]> {
+async function retireAndRemove(run: RunContext, collecting: Collecting): Promise<Postponed[]> {
   const { planned, force, signal } = collecting;
   assertMayDrop(planned.plan, force);
-  await retireAll(engine, catalog, collecting);
+  await retireAll(run, collecting);
   // Plan again: what was retired without grace can be removed now.
-  const { answer: due } = await askRun(engine, catalog, (head) => planRemoval(head, planned), signal);
-  const problems = await leaseProblems(engine, due.free, signal);
+  const { answer: due } = await askRun(run, (head) => planRemoval(head, planned), signal);
+  const problems = await leaseProblems(run, due.free, signal);
   const free = due.free.filter(({ id }) => !problems.has(idText(id)));
   const leased = due.free.flatMap(({ id, isLeftBehind }): Postponed[] => {
     const reason = problems.get(idText(id));
     return reason === undefined ? [] : [{ id, version: id.version, isLeftBehind, reason }];
   });
-  await removeAll(engine, catalog, free, collecting);
+  await removeAll(run, free, collecting);
   return [...leased, ...due.waiting];
 }
 
@@ -130,8 +118,7 @@ function planRemoval(
  * process decides anything in between.
  */
 async function retireAll(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { planned, force, signal, done, retired }: Collecting,
 ): Promise<void> {
   const { policy, storeNowMs, graceMs } = planned;
@@ -150,7 +137,7 @@ async function retireAll(
       const times = { atMs: storeNowMs, graceMs: policy.graceMs };
       return { kind: 'retire' as const, lineage, epoch, checkpoints, reason, ...times };
     };
-    const { before, after } = await decide(engine, catalog, retire, {
+    const { before, after } = await decide(run, retire, {
       what: 'the retirement',
       signal,
     });
@@ -177,8 +164,7 @@ interface Retired {
 
 /** Leaves out checkpoints that were taken back or retired again meanwhile. */
 async function removeAll(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   free: readonly Retired[],
   { signal, done, removed }: Collecting,
 ): Promise<void> {
@@ -200,7 +186,7 @@ async function removeAll(
         reason: 'its grace is over',
       };
     };
-    await decide(engine, catalog, remove, { what: 'the removal', signal });
+    await decide(run, remove, { what: 'the removal', signal });
     const versions = batch.map(({ id }) => id.version);
     removed.push(...versions);
     if (versions.length > 0) done.push(`removed: version ${versions.join(', ')}`);
@@ -213,17 +199,17 @@ async function removeAll(
  * each lease on one of these checkpoints.
  */
 async function leaseProblems(
-  engine: Engine,
+  run: RunContext,
   retired: readonly Retired[],
   signal: AbortSignal | undefined,
 ): Promise<Map<string, string>> {
   if (retired.length === 0) return new Map();
   const wanted = new Set(retired.map(({ id }) => idText(id)));
-  const { clock, settings } = engine;
+  const { clock, settings } = run;
   const what = 'listing the leases of retired versions';
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
   const isWanted = (id: CheckpointId) => wanted.has(idText(id));
-  const leases = await withDeadline(bounds, (until) => listLeases(engine, leasesPrefix, until, isWanted));
+  const leases = await withDeadline(bounds, (until) => listLeases(run, leasesPrefix, until, isWanted));
   const valid = leases.filter(
     ({ createdAtMs, ageMs, expiresAtMs }) =>
       expiresAtMs === null || createdAtMs + ageMs < expiresAtMs + LEASE_SLACK_MS,

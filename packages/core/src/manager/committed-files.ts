@@ -3,7 +3,7 @@
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { CatalogCheckpoint, Manifest } from '../format/index.ts';
 import { Content } from '../plan/mirror.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
 import { readManifest } from './manifest.ts';
 import { readNamedSlices, type Slice } from './slices.ts';
 
@@ -14,12 +14,12 @@ export interface Reading {
 }
 
 export async function readCommitted(
-  engine: Engine,
+  run: RunContext,
   checkpoint: CatalogCheckpoint,
   signal: AbortSignal,
 ): Promise<Reading> {
-  const manifest = await readManifest(engine, checkpoint, signal);
-  return { manifest, slices: (until) => readNamedSlices(engine, manifest, { signal: until }) };
+  const manifest = await readManifest(run, checkpoint, signal);
+  return { manifest, slices: (until) => readNamedSlices(run, manifest, { signal: until }) };
 }
 
 /**
@@ -27,12 +27,12 @@ export async function readCommitted(
  * context, as for lent files.
  */
 export async function readOriginal(
-  engine: Engine,
+  run: RunContext,
   checkpoint: CatalogCheckpoint,
   signal: AbortSignal,
 ): Promise<Reading> {
   try {
-    const { manifest, slices } = await readCommitted(engine, checkpoint, signal);
+    const { manifest, slices } = await readCommitted(run, checkpoint, signal);
     return { manifest, slices: (until) => asLent(slices(until)) };
   } catch (error) {
     throw lentError(error);

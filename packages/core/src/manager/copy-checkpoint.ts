@@ -10,14 +10,16 @@ import type { Rejected } from '../plan/decision.ts';
 import { DRAWN_DIGITS, type LeftPayload, parseLeftPayload, payloadTag } from '../plan/mirror.ts';
 import { requireById } from '../plan/select.ts';
 import type { TransferOptions, UploadedFile, UploadItem } from '../transfer/index.ts';
-import { type Head, type RunSide, rejectionError } from './catalog.ts';
+import { rejectionError } from './catalog.ts';
 import { type Reading, readOriginal } from './committed-files.ts';
+import type { RunContext } from './context.ts';
 import { finalise } from './finalise.ts';
+import type { Head } from './head.ts';
 import { inBatches } from './in-batches.ts';
 import type { Membership } from './join.ts';
+import { plannedCheckpoint, transferOptions } from './progress.ts';
 import type { OwnReceipt } from './receipts.ts';
 import { leaseCheckpoint } from './restore.ts';
-import { plannedCheckpoint, transferOptions } from './session.ts';
 import type { Said, Slice } from './slices.ts';
 import { recordingOf } from './upload-records.ts';
 import { deliver } from './write-receipt.ts';
@@ -31,8 +33,8 @@ const RECEIPTS_AT_ONCE = 16;
 const FILES_AT_ONCE = 10_000;
 
 export interface Copy {
-  readonly source: RunSide;
-  readonly target: RunSide;
+  readonly source: RunContext;
+  readonly target: RunContext;
   /** The checkpoint in the source. */
   readonly checkpoint: CatalogCheckpoint;
   /**
@@ -57,18 +59,18 @@ const DECIDED_BY_OTHERS: readonly Rejected['reason'][] = ['stale', 'unknown'];
  */
 export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<Copied | null> {
   const { source, target, checkpoint, join } = copy;
-  const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[2]>[0]) =>
+  const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[1]>[0]) =>
     requireById(head.state, checkpoint.id);
-  const { lease } = await leaseCheckpoint(source.engine, source.catalog, choose, options.signal);
+  const { lease } = await leaseCheckpoint(source, choose, options.signal);
   const signal = AbortSignal.any([options.signal, lease.lost]);
   try {
-    const original = await readOriginal(source.engine, checkpoint, signal);
+    const original = await readOriginal(source, checkpoint, signal);
     const membership = await join(original.manifest.worldSize, signal);
     const copying = new Copying(copy, original, membership, { ...options, signal });
     return await copying.run();
   } finally {
     await lease.release();
-    await target.engine.uploads.settled();
+    await target.uploads.settled();
   }
 }
 
@@ -143,7 +145,7 @@ class Copying {
     const precheck = ({ state }: Head) => precheckCommit(state, this.#id, own);
     const { answer: decided, head } = await target.catalog.ask(precheck, this.#options.signal);
     if (decided?.kind === 'rejected' && !DECIDED_BY_OTHERS.includes(decided.reason)) {
-      const store = target.engine.store.uri;
+      const store = target.store.uri;
       const attempt = this.#membership.attempt.id;
       throw rejectionError(decided, { store, version: this.#id.version, attempt });
     }
@@ -180,10 +182,10 @@ class Copying {
 
   async #send(files: readonly WritersFile[], { onBytes, ...options }: TransferOptions): Promise<void> {
     const { source, target } = this.#copy;
-    const loan = source.engine.transfer.lend(options);
+    const loan = source.transfer.lend(options);
     try {
       const items = files.map((each) => ({ ...this.#item(each), source: { lent: loan.lend(each.file) } }));
-      const sent = await target.engine.transfer.upload(items, { ...options, onBytes });
+      const sent = await target.transfer.upload(items, { ...options, onBytes });
       // Use the source's file record with the copy's key: its checksums are of the same bytes.
       for (const [index, { writer, file }] of files.entries())
         this.#shares.get(writer)?.files.push({ ...file, key: (sent[index] as UploadedFile).key });
@@ -194,7 +196,7 @@ class Copying {
 
   /** Payloads of this checkpoint that a mirror of this attempt has sent before, by file name. */
   async #listLeft(): Promise<Map<string, LeftPayload[]>> {
-    const { records } = this.#copy.target.engine;
+    const { records } = this.#copy.target;
     const left = new Map<string, LeftPayload[]>();
     for await (const page of records.list(checkpointPrefix(this.#id), { signal: this.#options.signal })) {
       for (const { key, sizeBytes } of page.objects) {
@@ -215,14 +217,14 @@ class Copying {
   }
 
   #item({ writer, file }: WritersFile): Omit<UploadItem, 'source'> {
-    const { engine } = this.#copy.target;
+    const run = this.#copy.target;
     const { name } = file;
     const life = { id: this.#id, writer, incarnation: this.#incarnationOf(writer), name };
-    const drawn = () => engine.random.hex(DRAWN_DIGITS);
+    const drawn = () => run.random.hex(DRAWN_DIGITS);
     const key = () => payloadKey({ ...life, nonce: `${this.#tag}${drawn()}` });
     // No tag: such an object may be left without having been compared, so no mirror may reuse it.
     const copyKey = () => payloadKey({ ...life, nonce: drawn() });
-    return { name, key, copyKey, ...recordingOf(engine, life) };
+    return { name, key, copyKey, ...recordingOf(run, life) };
   }
 
   /**
@@ -260,7 +262,7 @@ class Copying {
 
   async #commit(): Promise<CatalogCheckpoint> {
     const { target, checkpoint } = this.#copy;
-    return finalise(target.engine, target.catalog, {
+    return finalise(target, {
       id: this.#id,
       runId: this.#membership.runId,
       own: this.#own,

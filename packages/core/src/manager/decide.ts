@@ -2,9 +2,11 @@
 
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { Decided } from '../plan/transaction.ts';
-import { type Asked, type Catalog, type Head, rejectionError } from './catalog.ts';
-import { type Engine, newId } from './engine.ts';
+import { rejectionError } from './catalog.ts';
+import type { RunContext } from './context.ts';
+import type { Asked, Head } from './head.ts';
 import { assertNotLost, NOTHING_TOLD } from './lost-catalog.ts';
+import { newId } from './record-io.ts';
 import type { AppendResult } from './sending.ts';
 
 /** Turns before a decision is given up because the catalog changes each time. */
@@ -32,17 +34,16 @@ export interface MadeDecision {
  * outcome later. Any other error: it had no effect and never will.
  */
 export async function decide(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   plan: (head: Head) => Decided,
   { what, signal }: DecideOptions,
 ): Promise<MadeDecision> {
-  const { uri } = engine.store;
+  const { uri } = run.store;
   for (let turn = 1; ; turn++) {
-    const { answer, head: before } = await askRun(engine, catalog, plan, signal);
-    const txn = { ...answer, id: newId(engine) };
-    const result = await catalog.append(txn, { runId: before.runId, head: before, signal });
-    if (result.kind === 'unknown') throw unknownDecision(engine, what, result);
+    const { answer, head: before } = await askRun(run, plan, signal);
+    const txn = { ...answer, id: newId(run) };
+    const result = await run.catalog.append(txn, { runId: before.runId, head: before, signal });
+    if (result.kind === 'unknown') throw unknownDecision(run, what, result);
     const { head: after } = result;
     if (result.kind === 'committed' || result.decision.kind === 'already') return { before, after };
     if (result.decision.kind !== 'rejected') throw new Error('only a commit is decided "present"');
@@ -53,23 +54,16 @@ export async function decide(
 
 /** As `Catalog.ask`, for a run that must exist. `NotFound`: there is no run. */
 export function askRun<T>(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   question: (head: Head) => T,
   signal: AbortSignal | undefined,
 ): Promise<Asked<T>> {
-  return orLost(engine, catalog, signal, () =>
-    catalog.ask((head) => question(requireRun(engine, head)), signal),
-  );
+  return orLost(run, signal, () => run.catalog.ask((head) => question(requireRun(run, head)), signal));
 }
 
 /** The newest state of a run that must exist. `NotFound`: there is no run. */
-export async function readRun(
-  engine: Engine,
-  catalog: Catalog,
-  signal: AbortSignal | undefined,
-): Promise<Head> {
-  return orLost(engine, catalog, signal, async () => requireRun(engine, await catalog.read(signal)));
+export async function readRun(run: RunContext, signal: AbortSignal | undefined): Promise<Head> {
+  return orLost(run, signal, async () => requireRun(run, await run.catalog.read(signal)));
 }
 
 /**
@@ -77,8 +71,7 @@ export async function readRun(
  * `StoreRegressed`: it was lost.
  */
 async function orLost<T>(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   signal: AbortSignal | undefined,
   work: () => Promise<T>,
 ): Promise<T> {
@@ -86,21 +79,21 @@ async function orLost<T>(
     return await work();
   } catch (error) {
     const isMissing = isCheckpointError(error, 'NotFound') && error.context['run'] === 'missing';
-    if (isMissing) await assertNotLost(engine, catalog, signal, NOTHING_TOLD);
+    if (isMissing) await assertNotLost(run, signal, NOTHING_TOLD);
     throw error;
   }
 }
 
-function requireRun(engine: Engine, head: Head): Head {
+function requireRun(run: RunContext, head: Head): Head {
   if (head.seq > 0) return head;
-  const { uri } = engine.store;
+  const { uri } = run.store;
   throw new CheckpointError('NotFound', `there is no run at ${uri}`, {
     context: { store: uri, run: 'missing' },
   });
 }
 
 export function unknownDecision(
-  { store }: Engine,
+  { store }: RunContext,
   what: string,
   { token, cause }: Extract<AppendResult, { kind: 'unknown' }>,
 ): CheckpointError {

@@ -6,28 +6,27 @@ import type { FileRecord } from '../format/index.ts';
 import { diffTensors, type FilePair, fileDiff, mayHoldTensors, pairFiles } from '../plan/diff.ts';
 import { SafetensorsScan } from '../plan/safetensors.ts';
 import { chooseCheckpoint } from '../plan/select.ts';
-import type { Catalog, Head } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { readRun } from './decide.ts';
-import type { Engine } from './engine.ts';
+import type { Head } from './head.ts';
 import { readManifest } from './manifest.ts';
+import { plannedEvent, transferOptions } from './progress.ts';
 import { leaseCheckpoint, wantedReference } from './restore.ts';
-import { plannedEvent, transferOptions } from './session.ts';
 import { readFiles } from './slices.ts';
 
 /** Two headers are in memory at once, as bytes and parsed. */
 const HEADER_BUDGET_SHARE = 1 / 8;
 
 export async function diff(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   [before, after]: readonly [CheckpointReference | 'latest', CheckpointReference | 'latest'],
   options: DiffOptions & { readonly signal: AbortSignal },
 ): Promise<DiffResult> {
-  await readRun(engine, catalog, options.signal);
-  return withFiles(engine, catalog, { version: before, signal: options.signal }, (first) =>
-    withFiles(engine, catalog, { version: after, signal: first.signal }, async (second) => {
+  await readRun(run, options.signal);
+  return withFiles(run, { version: before, signal: options.signal }, (first) =>
+    withFiles(run, { version: after, signal: first.signal }, async (second) => {
       const pairs = pairFiles(first.files, second.files);
-      const comparing = new Comparing(engine, [first.id, second.id], { ...options, signal: second.signal });
+      const comparing = new Comparing(run, [first.id, second.id], { ...options, signal: second.signal });
       comparing.announce(pairs);
       const files: FileDiff[] = [];
       for (const pair of pairs) files.push(await comparing.compare(pair));
@@ -43,18 +42,17 @@ interface LeasedFiles {
 }
 
 async function withFiles<T>(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { version, signal }: { version: CheckpointReference | 'latest'; signal: AbortSignal },
   use: (files: LeasedFiles) => Promise<T>,
 ): Promise<T> {
   const wanted = wantedReference(version);
   const choose = ({ state }: Head) => chooseCheckpoint(state, wanted);
-  const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, choose, signal);
+  const { checkpoint, lease } = await leaseCheckpoint(run, choose, signal);
   const until = AbortSignal.any([signal, lease.lost]);
   try {
-    const manifest = await readManifest(engine, checkpoint, until);
-    const files = await readFiles(engine, manifest, { signal: until });
+    const manifest = await readManifest(run, checkpoint, until);
+    const files = await readFiles(run, manifest, { signal: until });
     return await use({ id: checkpoint.id, files, signal: until });
   } finally {
     await lease.release();
@@ -64,13 +62,13 @@ async function withFiles<T>(
 type Bounded = DiffOptions & { readonly signal: AbortSignal };
 
 class Comparing {
-  readonly #engine: Engine;
+  readonly #run: RunContext;
   readonly #ids: readonly [CheckpointId, CheckpointId];
   readonly #options: Bounded;
   bytesRead = 0;
 
-  constructor(engine: Engine, ids: readonly [CheckpointId, CheckpointId], options: Bounded) {
-    this.#engine = engine;
+  constructor(run: RunContext, ids: readonly [CheckpointId, CheckpointId], options: Bounded) {
+    this.#run = run;
     this.#ids = ids;
     this.#options = options;
   }
@@ -103,12 +101,12 @@ class Comparing {
   }
 
   async #scan(file: FileRecord): Promise<SafetensorsScan> {
-    const headerBytesMax = this.#engine.settings.bufferBytes * HEADER_BUDGET_SHARE;
+    const headerBytesMax = this.#run.settings.bufferBytes * HEADER_BUDGET_SHARE;
     const withSums = this.#options.tensors === true;
     const scan = new SafetensorsScan({ fileBytes: file.sizeBytes, headerBytesMax, withSums });
     if (!scan.wantsMore) return scan;
     // Leaving the loop ends the stream and discards what was read ahead.
-    for await (const chunk of this.#engine.transfer.stream(file, transferOptions(this.#options))) {
+    for await (const chunk of this.#run.transfer.stream(file, transferOptions(this.#options))) {
       this.bytesRead += chunk.byteLength;
       scan.push(chunk);
       if (!scan.wantsMore) break;

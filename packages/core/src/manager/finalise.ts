@@ -12,12 +12,14 @@ import type { Present, Rejected } from '../plan/decision.ts';
 import { countOf } from '../plan/file-lists.ts';
 import { checkpointsAtHand, findById } from '../plan/state.ts';
 import type { Commit, WriterLife } from '../plan/transaction.ts';
-import { type Catalog, type Head, type RunSide, rejectionError } from './catalog.ts';
+import { type Catalog, rejectionError } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
-import { type Engine, newId } from './engine.ts';
 import { type GatherOptions, gather } from './gather.ts';
+import type { Head } from './head.ts';
 import { describeMissing } from './missing-writers.ts';
 import { listReceipts, listsReceipt, type OwnReceipt } from './receipts.ts';
+import { newId } from './record-io.ts';
 import { createRecord, isUnanswered } from './records.ts';
 import { writeToken } from './tokens.ts';
 import { unlessRemoved } from './unless-removed.ts';
@@ -56,21 +58,17 @@ const PATIENCE_MS_OF_FILES_MAX = 2 * 60_000;
  * Waits until the checkpoint is committed, and commits it as soon as all receipts are there.
  * `Incomplete` after `timeoutMs`.
  */
-export async function finalise(
-  engine: Engine,
-  catalog: Catalog,
-  options: FinaliseOptions,
-): Promise<CatalogCheckpoint> {
-  const { clock } = engine;
+export async function finalise(run: RunContext, options: FinaliseOptions): Promise<CatalogCheckpoint> {
+  const { clock } = run;
   const startMs = clock.monotonicMs();
-  const patienceMs = drawPatienceMs(engine, options.own?.receipt);
+  const patienceMs = drawPatienceMs(run, options.own?.receipt);
   let completeAtMs = Number.POSITIVE_INFINITY;
   let pollMs = POLL_MS_MIN;
   let lastEventMs = Number.NEGATIVE_INFINITY;
   for (let round = 0; ; round++) {
     const waitedMs = clock.monotonicMs() - startMs;
     const isOwnTurn = round === 0 || waitedMs >= Math.min(completeAtMs + patienceMs, options.timeoutMs);
-    const result = await finaliseOnce(engine, catalog, { ...options, leavesIt: !isOwnTurn });
+    const result = await finaliseOnce(run, { ...options, leavesIt: !isOwnTurn });
     if (result.kind === 'committed') return result.checkpoint;
     const { missing } = result;
     if (missing.length === 0 && completeAtMs > waitedMs) {
@@ -81,7 +79,7 @@ export async function finalise(
     if (round === 0 && options.own) {
       options.onProgress?.({ type: 'delivered', version, missingWriters: missing });
     }
-    if (waitedMs >= options.timeoutMs && missing.length > 0) throw await incomplete(engine, options, missing);
+    if (waitedMs >= options.timeoutMs && missing.length > 0) throw await incomplete(run, options, missing);
     if (waitedMs - lastEventMs >= WAITING_EVENT_EVERY_MS) {
       lastEventMs = waitedMs;
       options.onProgress?.({ type: 'waiting', version, missingWriters: missing, waitedMs });
@@ -89,7 +87,7 @@ export async function finalise(
     await clock
       .sleep(Math.max(0, Math.min(pollMs, options.timeoutMs - waitedMs)), options.signal)
       .catch((error: unknown) => {
-        throw afterDelivery(engine, options, error);
+        throw afterDelivery(run, options, error);
       });
     pollMs = Math.min(POLL_MS_MAX, pollMs * 1.5);
   }
@@ -101,7 +99,7 @@ export async function finalise(
  * of a thousand would send a million requests. If the last writer dies, the waiting writer that
  * drew the shortest time commits.
  */
-function drawPatienceMs({ random }: Engine, own: Receipt | undefined): number {
+function drawPatienceMs({ random }: RunContext, own: Receipt | undefined): number {
   const worldSize = own?.worldSize ?? 1;
   // Assumes that all writers have as many files as this one.
   const fileCount = own ? countOf(own).fileCount * worldSize : 0;
@@ -116,12 +114,8 @@ function drawPatienceMs({ random }: Engine, own: Receipt | undefined): number {
  * a writer has delivered, others may commit its files at any time. If the caller then stops, or the
  * store no longer answers, the error is `OutcomeUnknown`.
  */
-export async function finaliseOnce(
-  engine: Engine,
-  catalog: Catalog,
-  options: FinaliseOptions,
-): Promise<Finalised> {
-  const { clock, settings } = engine;
+export async function finaliseOnce(run: RunContext, options: FinaliseOptions): Promise<Finalised> {
+  const { clock, settings } = run;
   const { id, signal } = options;
   const bounds = {
     clock,
@@ -131,10 +125,10 @@ export async function finaliseOnce(
   };
   try {
     return await withDeadline(bounds, (until, renew) =>
-      decideOnce(engine, catalog, { ...options, signal: until, renew }),
+      decideOnce(run, { ...options, signal: until, renew }),
     );
   } catch (error) {
-    throw afterDelivery(engine, options, error);
+    throw afterDelivery(run, options, error);
   }
 }
 
@@ -142,31 +136,30 @@ export async function finaliseOnce(
  * The error for the end of a wait. A survivor gets it as it is. For a writer that has delivered,
  * the outcome is open: `OutcomeUnknown`.
  */
-function afterDelivery(engine: Engine, options: FinaliseOptions, error: unknown): unknown {
+function afterDelivery(run: RunContext, options: FinaliseOptions, error: unknown): unknown {
   if (!options.own || isCheckpointError(error, 'OutcomeUnknown')) return error;
   const isOpen = isUnanswered(error) || isStopOf(error, options.signal);
-  return isOpen ? outcomeUnknown(engine, options, undefined, error) : error;
+  return isOpen ? outcomeUnknown(run, options, undefined, error) : error;
 }
 
 async function decideOnce(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   options: FinaliseOptions & { readonly renew: () => void },
 ): Promise<Finalised> {
   const { id, own, signal, renew: onAnswer } = options;
   for (;;) {
-    const asked = await catalog.ask(({ state }) => precheckCommit(state, id, life(own)), signal);
+    const asked = await run.catalog.ask(({ state }) => precheckCommit(state, id, life(own)), signal);
     const { answer: decided, head } = asked;
     if (decided?.kind === 'present-removed') {
       throw new Error('without a manifest a removed checkpoint is never the same');
     }
-    if (decided) return settle({ engine, catalog }, options, decided, undefined);
-    const { chosen, missing, storeTimeMs } = await listReceipts(engine, head.state, id, signal);
+    if (decided) return settle(run, options, decided, undefined);
+    const { chosen, missing, storeTimeMs } = await listReceipts(run, head.state, id, signal);
     if (missing.length > 0 || options.leavesIt) return { kind: 'waiting', missing };
-    const manifest = await gatherOn(engine, catalog, head, { id, chosen, own, signal, onAnswer });
+    const manifest = await gatherOn(run, head, { id, chosen, own, signal, onAnswer });
     if (!manifest) continue;
-    await createRecord(engine, manifest.key, manifest.bytes, signal);
-    const result = await commit(engine, catalog, { ...options, head, manifest, storeTimeMs });
+    await createRecord(run, manifest.key, manifest.bytes, signal);
+    const result = await commit(run, { ...options, head, manifest, storeTimeMs });
     if (result !== 'again') return result;
   }
 }
@@ -176,24 +169,22 @@ async function decideOnce(
  * that can no longer be committed.
  */
 async function gatherOn(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   head: Head,
   options: GatherOptions,
 ): Promise<AssembledManifest | null> {
   try {
-    return await gather(engine, options);
+    return await gather(run, options);
   } catch (error) {
     if (!isCheckpointError(error, 'Corrupt')) throw error;
-    const { seq } = await catalog.read(options.signal);
+    const { seq } = await run.catalog.read(options.signal);
     if (seq === head.seq) throw error;
     return null;
   }
 }
 
 async function commit(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   options: FinaliseOptions & {
     head: Head;
     manifest: AssembledManifest;
@@ -202,7 +193,7 @@ async function commit(
 ): Promise<Finalised | 'again'> {
   const { id, own, manifest, head, runId, signal } = options;
   const txn: Commit & { id: string } = {
-    id: newId(engine),
+    id: newId(run),
     kind: 'commit',
     checkpoint: id,
     own: life(own),
@@ -218,28 +209,28 @@ async function commit(
     suspicions: manifest.suspicions,
     atMs: options.committedAtMs ?? Math.floor(options.storeTimeMs),
   };
-  const result = await catalog.append(txn, { runId: head.runId || runId, head, signal });
+  const result = await run.catalog.append(txn, { runId: head.runId || runId, head, signal });
   if (result.kind === 'committed') {
-    engine.retention.isDue(engine, catalog, result.head);
+    run.retention.note(run, result.head);
     const checkpoint = checkpointsAtHand(result.head.state).find((each) => idEquals(each.id, id));
     // The transaction is in the ring. If the checkpoint is not at hand, it was moved into a page or
     // removed since. Then return what was written.
     return { kind: 'committed', checkpoint: checkpoint ?? committedCheckpoint(txn) };
   }
   if (result.kind === 'unknown') {
-    const asked = result.head && (await catalog.ask(({ state }) => findById(state, id), signal, result.head));
+    const asked =
+      result.head && (await run.catalog.ask(({ state }) => findById(state, id), signal, result.head));
     const present = asked?.answer;
-    if (present)
-      return settle({ engine, catalog }, options, { kind: 'present', checkpoint: present }, manifest);
-    throw outcomeUnknown(engine, options, manifest, result.cause);
+    if (present) return settle(run, options, { kind: 'present', checkpoint: present }, manifest);
+    throw outcomeUnknown(run, options, manifest, result.cause);
   }
   const { decision } = result;
-  if (decision.kind === 'rejected' && (await mayChange(catalog, decision, result.head, signal)))
+  if (decision.kind === 'rejected' && (await mayChange(run.catalog, decision, result.head, signal)))
     return 'again';
   if (decision.kind === 'already') throw new Error('a commit is never decided "already"');
   // It was committed with this manifest and then removed: this commit succeeded all the same.
   if (decision.kind === 'present-removed') return { kind: 'committed', checkpoint: committedCheckpoint(txn) };
-  return settle({ engine, catalog }, options, decision, manifest);
+  return settle(run, options, decision, manifest);
 }
 
 /**
@@ -259,29 +250,28 @@ async function mayChange(
 
 /** The id is decided. Checks that the commit has the caller's files. */
 async function settle(
-  { engine, catalog }: RunSide,
+  run: RunContext,
   options: FinaliseOptions,
   answer: Present | Rejected,
   manifest: AssembledManifest | undefined,
 ): Promise<Finalised> {
   const { id, own, signal } = options;
   if (answer.kind === 'rejected') {
-    if (answer.reason === 'unknown')
-      throw outcomeUnknown(engine, options, manifest, new Error(answer.message));
-    throw rejectionError(answer, context(engine, id));
+    if (answer.reason === 'unknown') throw outcomeUnknown(run, options, manifest, new Error(answer.message));
+    throw rejectionError(answer, context(run, id));
   }
   const { checkpoint } = answer;
   const isSame = manifest && bytesEqual(manifest.sha256, checkpoint.manifestSha256);
   if (!own || isSame) return { kind: 'committed', checkpoint };
-  const isOurs = await unlessRemoved(catalog, id, signal, () =>
-    listsReceipt(engine, checkpoint, own, signal),
+  const isOurs = await unlessRemoved(run.catalog, id, signal, () =>
+    listsReceipt(run, checkpoint, own, signal),
   );
-  if (isOurs === null) throw outcomeUnknown(engine, options, manifest, new Error('it was removed meanwhile'));
+  if (isOurs === null) throw outcomeUnknown(run, options, manifest, new Error('it was removed meanwhile'));
   if (isOurs) return { kind: 'committed', checkpoint };
   throw new CheckpointError(
     'Fenced',
     `version ${id.version} was committed without the files of this process: another process of writer ${own.position.index} delivered it`,
-    { context: { ...context(engine, id), writer: own.position.index, overtakenBy: 'process' } },
+    { context: { ...context(run, id), writer: own.position.index, overtakenBy: 'process' } },
   );
 }
 
@@ -289,12 +279,12 @@ async function settle(
 const SHOWN_MAX = 16;
 
 async function incomplete(
-  engine: Engine,
+  run: RunContext,
   options: FinaliseOptions,
   missing: readonly number[],
 ): Promise<CheckpointError> {
   const { id, timeoutMs, signal } = options;
-  const { clock, settings } = engine;
+  const { clock, settings } = run;
   const bounds = {
     clock,
     timeoutMs: settings.recordTimeoutMs,
@@ -302,8 +292,8 @@ async function incomplete(
     signal,
   };
   // The details are optional: if the store does not answer here, the outcome stays the same.
-  const details = await withDeadline(bounds, (until) => describeMissing(engine, id, missing, until)).catch(
-    () => missing.map((writer) => ({ writer, detail: `writer ${writer} could not be looked up` })),
+  const details = await withDeadline(bounds, (until) => describeMissing(run, id, missing, until)).catch(() =>
+    missing.map((writer) => ({ writer, detail: `writer ${writer} could not be looked up` })),
   );
   const shown = missing.slice(0, SHOWN_MAX).join(', ');
   const more = missing.length > SHOWN_MAX ? ` and ${missing.length - SHOWN_MAX} more` : '';
@@ -315,12 +305,12 @@ async function incomplete(
   return new CheckpointError(
     'Incomplete',
     `version ${id.version} is not complete: ${writers} not delivered (waited ${Math.round(timeoutMs / 1000)} s); ${says}`,
-    { context: { ...context(engine, id), missing: details } },
+    { context: { ...context(run, id), missing: details } },
   );
 }
 
 export function outcomeUnknown(
-  engine: Engine,
+  run: RunContext,
   options: Pick<FinaliseOptions, 'id' | 'runId'> & { own?: Pick<OwnReceipt, 'key' | 'sha256'> | undefined },
   manifest: AssembledManifest | undefined,
   cause: unknown,
@@ -330,7 +320,7 @@ export function outcomeUnknown(
   const token = writeToken({ of: 'commit', runId, id, manifestSha256: manifest?.sha256, ...receipt });
   const unknown = `whether version ${id.version} was committed cannot be known now; nothing was deleted`;
   return new CheckpointError('OutcomeUnknown', unknown, {
-    context: { ...context(engine, id), token },
+    context: { ...context(run, id), token },
     cause,
   });
 }
@@ -339,6 +329,6 @@ function life(own: OwnReceipt | undefined): WriterLife | undefined {
   return own && { writer: own.position.index, incarnation: own.incarnation };
 }
 
-function context(engine: Engine, id: CheckpointId) {
-  return { store: engine.store.uri, version: id.version };
+function context(run: RunContext, id: CheckpointId) {
+  return { store: run.store.uri, version: id.version };
 }

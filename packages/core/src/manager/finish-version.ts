@@ -8,11 +8,11 @@ import { type CatalogCheckpoint, type CheckpointId, toVersion } from '../format/
 import { receiptPlaces } from '../plan/file-lists.ts';
 import { findByVersion, isPastAttempt } from '../plan/state.ts';
 import { highestDelivered } from './begun.ts';
-import type { Catalog, Head } from './catalog.ts';
 import { type ClaimPlace, ownClaim, readClaim } from './claims.ts';
+import type { RunContext } from './context.ts';
 import { readRun } from './decide.ts';
-import type { Engine } from './engine.ts';
 import { finalise } from './finalise.ts';
+import type { Head } from './head.ts';
 import { type Attempt, fencedAttempt, registerOwn } from './join.ts';
 import { readManifest } from './manifest.ts';
 import { findReceipt, type OwnReceipt } from './receipts.ts';
@@ -30,8 +30,7 @@ export interface LifeInAttempt {
  * what another life has delivered.
  */
 export async function finishVersion(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   options: CommitWaitOptions & {
     signal: AbortSignal;
     version?: VersionInput | undefined;
@@ -39,20 +38,20 @@ export async function finishVersion(
   },
 ): Promise<CatalogCheckpoint> {
   const { signal, as } = options;
-  const head = await readRun(engine, catalog, signal);
+  const head = await readRun(run, signal);
   const version =
-    options.version === undefined ? await highestDelivered(engine, head, signal) : toVersion(options.version);
-  const { answer: committed } = await catalog.ask(({ state }) => findByVersion(state, version), signal);
+    options.version === undefined ? await highestDelivered(run, head, signal) : toVersion(options.version);
+  const { answer: committed } = await run.catalog.ask(({ state }) => findByVersion(state, version), signal);
   if (committed) {
-    if (as) await assertOf(engine, committed, as, signal);
+    if (as) await assertOf(run, committed, as, signal);
     return committed;
   }
   const { lineage, epoch } = head.state;
   const id = { lineage, epoch, version };
-  return finalise(engine, catalog, {
+  return finalise(run, {
     id,
     runId: head.runId,
-    own: as && (await receiptOf(engine, catalog, { head, id, as, signal })),
+    own: as && (await receiptOf(run, { head, id, as, signal })),
     timeoutMs: options.timeoutMs ?? 0, // does not wait unless a timeout is given
     signal,
     onProgress: options.onProgress,
@@ -64,19 +63,18 @@ export async function finishVersion(
  * receipt is possible.
  */
 async function receiptOf(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { head, id, as, signal }: { head: Head; id: CheckpointId; as: LifeInAttempt; signal: AbortSignal },
 ): Promise<OwnReceipt> {
   const { life, attempt, writer } = as;
   const place = { lineage: id.lineage, epoch: id.epoch, writer: writer.index };
-  if (isPastAttempt(head.state, attempt.id)) throw fencedAttempt(engine, head, attempt);
+  if (isPastAttempt(head.state, attempt.id)) throw fencedAttempt(run, head, attempt);
   const isCurrent = head.state.attempt === attempt.id;
-  const incarnation = isCurrent ? await ownClaim(engine, place, life, signal) : null;
-  if (incarnation === null) throw notDelivered(engine, as, id);
-  await registerOwn(engine, catalog, { ...place, incarnation }, signal);
-  const receipt = await findReceipt(engine, id, { writer: writer.index, incarnation }, signal);
-  if (!receipt) throw notDelivered(engine, as, id);
+  const incarnation = isCurrent ? await ownClaim(run, place, life, signal) : null;
+  if (incarnation === null) throw notDelivered(run, as, id);
+  await registerOwn(run, { ...place, incarnation }, signal);
+  const receipt = await findReceipt(run, id, { writer: writer.index, incarnation }, signal);
+  if (!receipt) throw notDelivered(run, as, id);
   return { ...receipt, position: writer, incarnation };
 }
 
@@ -84,28 +82,28 @@ async function receiptOf(
  * `Conflict`: the commit has the files of another life of this writer, or its life is not known.
  */
 async function assertOf(
-  engine: Engine,
+  run: RunContext,
   committed: CatalogCheckpoint,
   { life, writer }: LifeInAttempt,
   signal: AbortSignal,
 ): Promise<void> {
-  const manifest = await readManifest(engine, committed, signal);
+  const manifest = await readManifest(run, committed, signal);
   const own = receiptPlaces(manifest).find((each) => each.writer === writer.index);
   const { lineage, epoch, version } = committed.id;
   const place: ClaimPlace = { lineage, epoch, writer: writer.index };
-  const claim = own && (await readClaim(engine, { ...place, incarnation: own.incarnation }, signal));
+  const claim = own && (await readClaim(run, { ...place, incarnation: own.incarnation }, signal));
   if (claim?.life === life) return;
   const why =
     claim === null
       ? `and whether it has the files of life "${life}" is not known: the claims of its epoch are deleted`
       : `without the files of life "${life}" of writer ${writer.index}`;
   throw new CheckpointError('Conflict', `version ${version} is committed already, ${why}`, {
-    context: { store: engine.store.uri, version, writer: writer.index },
+    context: { store: run.store.uri, version, writer: writer.index },
   });
 }
 
 function notDelivered(
-  { store }: Engine,
+  { store }: RunContext,
   { life, attempt, writer }: LifeInAttempt,
   { version }: CheckpointId,
 ): CheckpointError {

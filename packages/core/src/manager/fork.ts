@@ -4,21 +4,22 @@ import { CheckpointError } from '../contract/errors.ts';
 import type { ForkOptions, ForkResult } from '../contract/history.ts';
 import { chooseCheckpoint, requireLive } from '../plan/select.ts';
 import { countCheckpoints } from '../plan/state.ts';
-import type { Head, RunSide } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { askRun } from './decide.ts';
+import type { Head } from './head.ts';
 import { mirror } from './mirror.ts';
 import { wantedReference } from './restore.ts';
 
 /** `options.signal` also fires when one of the managers is closed; `caller` is the caller's own. */
 export async function fork(
-  source: RunSide,
-  target: RunSide,
+  source: RunContext,
+  target: RunContext,
   options: ForkOptions & { readonly signal: AbortSignal; readonly caller: AbortSignal | undefined },
 ): Promise<ForkResult> {
   const { signal, caller, onProgress } = options;
   const wanted = wantedReference(options.version);
   const choose = ({ state }: Head) => requireLive(chooseCheckpoint(state, wanted)).id;
-  const { answer: id, head: from } = await askRun(source.engine, source.catalog, choose, signal);
+  const { answer: id, head: from } = await askRun(source, choose, signal);
   const assertTarget = (head: Head) => assertFresh(source, target, from.runId, head);
   assertTarget(await target.catalog.read(signal));
   const versions = [id.version];
@@ -30,19 +31,19 @@ export async function fork(
   if (copy) return { from: id, ...copy };
   const why = skipped[0]?.reason ?? 'another fork has made the same copy meanwhile';
   throw new CheckpointError(skipped[0] ? 'NotFound' : 'Conflict', `version ${id.version}: ${why}`, {
-    context: { store: source.engine.store.uri, version: id.version },
+    context: { store: source.store.uri, version: id.version },
   });
 }
 
 function assertFresh(
-  source: RunSide,
-  { engine }: RunSide,
+  source: RunContext,
+  target: RunContext,
   sourceRunId: string,
   { runId, state }: Head,
 ): void {
-  const { uri } = engine.store;
+  const { uri } = target.store;
   const refuse = (code: 'InvalidArgument' | 'Conflict', why: string) =>
-    new CheckpointError(code, `${source.engine.store.uri} cannot be forked into ${uri}: ${why}`, {
+    new CheckpointError(code, `${source.store.uri} cannot be forked into ${uri}: ${why}`, {
       context: { store: uri },
     });
   if (runId === sourceRunId)

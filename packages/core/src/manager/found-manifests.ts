@@ -14,7 +14,7 @@ import {
   toHex,
 } from '../format/index.ts';
 import { chooseManifests, type FoundManifest, Inventory, whyRefuted } from '../plan/rebuild.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
 import { inBatches } from './in-batches.ts';
 import { manifestProblem } from './manifest.ts';
 import { isUnreadable } from './records.ts';
@@ -33,7 +33,7 @@ export interface FoundCheckpoints {
  * does.
  */
 export async function findCheckpoints(
-  engine: Engine,
+  run: RunContext,
   listing: WholeListing,
   { skip = [], signal }: RebuildOptions,
 ): Promise<FoundCheckpoints> {
@@ -41,25 +41,25 @@ export async function findCheckpoints(
     const parsed = parseManifestKey(key);
     return parsed ? [{ key, ...parsed }] : [];
   });
-  assertThere(engine, skip, listed);
-  const reader = new ManifestReader(engine, listing, skip);
-  const { preferredConcurrency } = engine.store.capabilities;
+  assertThere(run, skip, listed);
+  const reader = new ManifestReader(run, listing, skip);
+  const { preferredConcurrency } = run.store.capabilities;
   const read = await inBatches(listed, preferredConcurrency, (each) => reader.read(each, signal));
   const unreadable = read.filter((each) => 'error' in each);
   const built = listed.map(({ id }) => id);
   const refuted = unreadable.flatMap(({ key, id }) => leftOut(key, whyRefuted(id, built)));
   const open = unreadable.filter(({ id }) => whyRefuted(id, built) === undefined);
   const problems = open.filter(({ key }) => !skip.includes(key));
-  if (problems.length > 0) throw notRebuilt(engine, problems);
+  if (problems.length > 0) throw notRebuilt(run, problems);
   const found = read.filter((each) => 'manifest' in each);
-  for (const { key } of found) if (skip.includes(key)) warnRead(engine, key);
+  for (const { key } of found) if (skip.includes(key)) warnRead(run, key);
   const chosen = chooseManifests(
     found,
     unreadable.map(({ id }) => id),
   );
   const held = open.map(({ key, error }) => ({ key, reason: error.message, isHeld: true }));
   const skipped = [...held, ...refuted, ...chosen.leftOut.flatMap(({ key, reason }) => leftOut(key, reason))];
-  if (chosen.checkpoints.length === 0) throw nothingThere(engine, skipped);
+  if (chosen.checkpoints.length === 0) throw nothingThere(run, skipped);
   return { checkpoints: chosen.checkpoints, skipped };
 }
 
@@ -67,7 +67,7 @@ function leftOut(key: string, reason: string | undefined): LeftOutManifest[] {
   return reason === undefined ? [] : [{ key, reason, isHeld: false }];
 }
 
-function warnRead({ logger }: Engine, key: string): void {
+function warnRead({ logger }: RunContext, key: string): void {
   logger.log('warn', `${key} was to be skipped, but it could be read this time: it is not skipped`);
 }
 
@@ -84,12 +84,12 @@ interface Unreadable {
 }
 
 class ManifestReader {
-  readonly #engine: Engine;
+  readonly #run: RunContext;
   readonly #sizes: ReadonlyMap<string, number>;
   readonly #skip: readonly string[];
 
-  constructor(engine: Engine, { objects }: WholeListing, skip: readonly string[]) {
-    this.#engine = engine;
+  constructor(run: RunContext, { objects }: WholeListing, skip: readonly string[]) {
+    this.#run = run;
     this.#sizes = new Map(objects.map(({ key, sizeBytes }) => [key, sizeBytes]));
     this.#skip = skip;
   }
@@ -106,7 +106,7 @@ class ManifestReader {
       if (!isCheckpointError(error)) throw error;
       const unreadable = { key: listed.key, id: listed.id, error };
       if (error.status !== 'permanent' && !this.#skip.includes(listed.key))
-        throw notRebuilt(this.#engine, [unreadable]);
+        throw notRebuilt(this.#run, [unreadable]);
       return unreadable;
     }
   }
@@ -115,7 +115,7 @@ class ManifestReader {
     { key, id, sha256Start }: ListedManifest,
     signal: AbortSignal | undefined,
   ): Promise<FoundManifest> {
-    const { records, store } = this.#engine;
+    const { records, store } = this.#run;
     const context = { store: store.uri, key };
     const { bytes, createdAtMs } = await records.get(key, { maxBytes: recordBytesMax(key), signal });
     const digest = sha256(bytes);
@@ -143,7 +143,7 @@ class ManifestReader {
   ): Promise<string | undefined> {
     let missing: FileRecord | undefined;
     try {
-      for await (const { said, files } of readNamedSlices(this.#engine, manifest, { signal })) {
+      for await (const { said, files } of readNamedSlices(this.#run, manifest, { signal })) {
         inventory.add(said, files);
         missing ??= files.find((file) => this.#sizes.get(file.key) !== file.sizeBytes);
       }
@@ -160,7 +160,11 @@ class ManifestReader {
   }
 }
 
-function assertThere({ store }: Engine, skip: readonly string[], listed: readonly ListedManifest[]): void {
+function assertThere(
+  { store }: RunContext,
+  skip: readonly string[],
+  listed: readonly ListedManifest[],
+): void {
   const missing = skip.find((key) => !listed.some((each) => each.key === key));
   if (missing === undefined) return;
   throw new CheckpointError(
@@ -173,7 +177,7 @@ function assertThere({ store }: Engine, skip: readonly string[], listed: readonl
 }
 
 /** The manifests may be those of committed checkpoints, so a person must decide to skip them. */
-function notRebuilt({ store }: Engine, problems: readonly Unreadable[]): CheckpointError {
+function notRebuilt({ store }: RunContext, problems: readonly Unreadable[]): CheckpointError {
   const [first] = problems as [Unreadable, ...Unreadable[]];
   const named = problems.slice(0, NAMED_MAX).map(({ key, error }) => sentence(key, error.message));
   const more = problems.length > NAMED_MAX ? [`and ${problems.length - NAMED_MAX} more`] : [];
@@ -194,7 +198,7 @@ function sentence(key: string, message: string): string {
   return message.includes(key) ? message : `${key}: ${message}`;
 }
 
-function nothingThere({ store: { uri } }: Engine, skipped: readonly LeftOutManifest[]): CheckpointError {
+function nothingThere({ store: { uri } }: RunContext, skipped: readonly LeftOutManifest[]): CheckpointError {
   const why = skipped[0]
     ? `none of the ${skipped.length} manifests can be used; ${skipped[0].reason}`
     : 'it has no manifest';

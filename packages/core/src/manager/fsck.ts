@@ -25,8 +25,8 @@ import { receiptPlaces, refersToReceipts } from '../plan/file-lists.ts';
 import { allCheckpoints } from '../plan/state.ts';
 import { totalBytes } from '../plan/stored-file.ts';
 import { type HeldKeys, type ListedObject, planPageSweep, planSweep, type SweepPlan } from '../plan/sweep.ts';
-import type { Catalog, Head } from './catalog.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
+import type { Head } from './head.ts';
 import { addSliceKeys, heldWithoutManifest, manifestKeys } from './held-keys.ts';
 import { inBatches } from './in-batches.ts';
 import { readManifest } from './manifest.ts';
@@ -43,12 +43,12 @@ const NAMED_MAX = 10;
 /** Checkpoints examined at once. Each reads several receipts at a time. */
 const CHECKPOINTS_AT_ONCE = 4;
 
-export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOptions): Promise<FsckResult> {
-  const listing = await listRun(engine, EVERYTHING, signal);
-  const first = await readCatalog(engine, catalog, listing, signal);
-  const { answer: listed, head } = await catalog.ask(({ state }) => allCheckpoints(state), signal, first);
-  const examined = await examineAll(engine, listing, listed, signal);
-  const { answer: now } = await catalog.ask(({ state }) => allCheckpoints(state), signal);
+export async function fsck(run: RunContext, { signal }: WaitOptions): Promise<FsckResult> {
+  const listing = await listRun(run, EVERYTHING, signal);
+  const first = await readCatalog(run, listing, signal);
+  const { answer: listed, head } = await run.catalog.ask(({ state }) => allCheckpoints(state), signal, first);
+  const examined = await examineAll(run, listing, listed, signal);
+  const { answer: now } = await run.catalog.ask(({ state }) => allCheckpoints(state), signal);
   const stillThere = new Set(now.map(({ id }) => idText(id)));
   const there = examined.filter(({ checkpoint }) => stillThere.has(idText(checkpoint.id)));
   const broken = there.flatMap(({ problems }) => problems);
@@ -61,7 +61,7 @@ export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOpt
     ...pageGarbage(planPageSweep(listing.pages, head)),
     ...byCheckpoint('skipped', plan.skipped, 'a manifest that a rebuild skipped may refer to it'),
     ...byCheckpoint('unfinished', plan.unfinished, 'its writers can still finish it'),
-    ...(await uploadProblems(engine, listing, head, signal)),
+    ...(await uploadProblems(run, listing, head, signal)),
     ...foreignOf(listing, plan),
   ];
   const { objects, claims, leases, pages, others } = listing;
@@ -77,8 +77,7 @@ export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOpt
 }
 
 async function readCatalog(
-  { store }: Engine,
-  catalog: Catalog,
+  { store, catalog }: RunContext,
   { objects }: WholeListing,
   signal: AbortSignal | undefined,
 ): Promise<Head> {
@@ -102,29 +101,27 @@ interface Examined {
 }
 
 async function examineAll(
-  engine: Engine,
+  run: RunContext,
   listing: WholeListing,
   checkpoints: readonly CatalogCheckpoint[],
   signal: AbortSignal | undefined,
 ): Promise<Examined[]> {
   const sizes = new Map(listing.objects.map(({ key, sizeBytes }) => [key, sizeBytes]));
-  return inBatches(checkpoints, CHECKPOINTS_AT_ONCE, (checkpoint) =>
-    examine(engine, checkpoint, sizes, signal),
-  );
+  return inBatches(checkpoints, CHECKPOINTS_AT_ONCE, (checkpoint) => examine(run, checkpoint, sizes, signal));
 }
 
 async function examine(
-  engine: Engine,
+  run: RunContext,
   checkpoint: CatalogCheckpoint,
   sizes: ReadonlyMap<string, number>,
   signal: AbortSignal | undefined,
 ): Promise<Examined> {
   const { id, manifestKey: key } = checkpoint;
   try {
-    const manifest = await readManifest(engine, checkpoint, signal);
-    const { keys, suspects, unread } = await readWhole(engine, checkpoint, manifest, sizes, signal);
-    const missing = await missingFiles(engine, id, suspects, signal);
-    const damaged = await damagedReceipts(engine, id, manifest, signal);
+    const manifest = await readManifest(run, checkpoint, signal);
+    const { keys, suspects, unread } = await readWhole(run, checkpoint, manifest, sizes, signal);
+    const missing = await missingFiles(run, id, suspects, signal);
+    const damaged = await damagedReceipts(run, id, manifest, signal);
     return { checkpoint, keys, problems: [...missing, ...unread, ...damaged] };
   } catch (error) {
     if (!isUnreadable(error)) throw error;
@@ -146,7 +143,7 @@ async function examine(
  * keys are not known without it. `suspects`: files whose object was not listed with its size.
  */
 async function readWhole(
-  engine: Engine,
+  run: RunContext,
   checkpoint: CatalogCheckpoint,
   manifest: Manifest,
   sizes: ReadonlyMap<string, number>,
@@ -158,7 +155,7 @@ async function readWhole(
   const damaged: (ListedObject & { message: string })[] = [];
   const onDamaged = (key: string, { message }: CheckpointError) =>
     damaged.push({ key, sizeBytes: sizes.get(key) ?? 0, message });
-  for await (const slice of readNamedSlices(engine, manifest, { signal, onDamaged })) {
+  for await (const slice of readNamedSlices(run, manifest, { signal, onDamaged })) {
     addSliceKeys(keys, slice);
     for (const file of slice.files) if (sizes.get(file.key) !== file.sizeBytes) suspects.push(file);
   }
@@ -177,13 +174,13 @@ function consequenceOf(held: HeldKeys | undefined): string {
 }
 
 async function missingFiles(
-  engine: Engine,
+  run: RunContext,
   id: CheckpointId,
   suspects: readonly FileRecord[],
   signal: AbortSignal | undefined,
 ): Promise<FsckProblem[]> {
   if (suspects.length === 0) return [];
-  const now = new ListedSizes(engine, { signal });
+  const now = new ListedSizes(run, { signal });
   await now.learn(suspects);
   const missing = suspects.filter((file) => now.get(file.key) !== file.sizeBytes);
   return grouped('missing', id, missing, ({ name, key, sizeBytes }) => {
@@ -198,16 +195,16 @@ async function missingFiles(
  * manifest was built from them. One GET per writer.
  */
 async function damagedReceipts(
-  engine: Engine,
+  run: RunContext,
   id: CheckpointId,
   manifest: Manifest,
   signal: AbortSignal | undefined,
 ): Promise<FsckProblem[]> {
   if (refersToReceipts(manifest)) return []; // they were read already
-  const { preferredConcurrency } = engine.store.capabilities;
+  const { preferredConcurrency } = run.store.capabilities;
   const found = await inBatches(receiptPlaces(manifest), preferredConcurrency, async ({ key, sha256 }) => {
     try {
-      await getByDigest(engine, key, sha256, signal);
+      await getByDigest(run, key, sha256, signal);
       return null;
     } catch (error) {
       if (!isUnreadable(error)) throw error;
@@ -279,15 +276,15 @@ function byCheckpoint(kind: FsckProblemKind, objects: readonly ListedObject[], w
 }
 
 async function uploadProblems(
-  engine: Engine,
+  run: RunContext,
   listing: WholeListing,
   head: Head,
   signal: AbortSignal | undefined,
 ): Promise<FsckProblem[]> {
-  const { strays, unreadable } = await findStrayUploads(engine, listing, head.state, signal);
-  const { preferredConcurrency } = engine.store.capabilities;
+  const { strays, unreadable } = await findStrayUploads(run, listing, head.state, signal);
+  const { preferredConcurrency } = run.store.capabilities;
   const problems = await inBatches(strays, preferredConcurrency, (stray) =>
-    uploadProblem(engine, stray, signal),
+    uploadProblem(run, stray, signal),
   );
   const foreign = unreadable.map(({ key, reason }) => ({ key, sizeBytes: 0, reason }));
   return [
@@ -297,7 +294,7 @@ async function uploadProblems(
 }
 
 async function uploadProblem(
-  engine: Engine,
+  run: RunContext,
   stray: StrayUpload,
   signal: AbortSignal | undefined,
 ): Promise<FsckProblem> {
@@ -308,7 +305,7 @@ async function uploadProblem(
     sizeBytes: 0,
   };
   try {
-    const sizeBytes = await measureUpload(engine, stray, signal);
+    const sizeBytes = await measureUpload(run, stray, signal);
     if (sizeBytes === null)
       return { ...about, kind: 'garbage', message: `record of the upload of ${stray.key}, which has ended` };
     const message = `the upload of ${stray.key} can no longer be finished; a sweep stops it`;

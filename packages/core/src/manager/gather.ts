@@ -8,7 +8,7 @@ import { CheckpointError } from '../contract/errors.ts';
 import type { FileRecord, Receipt, WriterLife } from '../format/index.ts';
 import { type AssembledManifest, Assembly, receiptProblem, type StoredReceipt } from '../plan/assemble.ts';
 import { clashText, type NameClash, NameOwners } from '../plan/names.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
 import { readAhead } from './read-ahead.ts';
 import { ListedSizes, type OwnReceipt, readReceipt } from './receipts.ts';
 import { assertOrdered, readLists } from './slices.ts';
@@ -35,17 +35,17 @@ export interface GatherOptions {
  * `Conflict`: two writers delivered the same name, or one delivered a file with the name of the
  * other's directory. `Corrupt`: a payload is missing or has another size.
  */
-export async function gather(engine: Engine, options: GatherOptions): Promise<AssembledManifest> {
+export async function gather(run: RunContext, options: GatherOptions): Promise<AssembledManifest> {
   const { id, chosen, signal, onAnswer } = options;
-  const assembly = new Assembly(id, chosen.length, engine.recordLimits);
+  const assembly = new Assembly(id, chosen.length, run.recordLimits);
   const names = new NameOwners();
-  const payloads = new Payloads(engine, options);
+  const payloads = new Payloads(run, options);
   const refuse = (clash: NameClash | undefined) => {
     if (clash)
-      throw refusal(engine, 'Conflict', id, `version ${id.version} cannot be committed: ${clashText(clash)}`);
+      throw refusal(run, 'Conflict', id, `version ${id.version} cannot be committed: ${clashText(clash)}`);
   };
-  const receipts = readChecked(engine, assembly, options);
-  for await (const { writer, files, said, isFirst } of readLists(engine, receipts, { signal })) {
+  const receipts = readChecked(run, assembly, options);
+  for await (const { writer, files, said, isFirst } of readLists(run, receipts, { signal })) {
     onAnswer();
     refuse(names.add(files, writer));
     if (isFirst) names.addDirectories(said.directories, writer);
@@ -58,17 +58,17 @@ export async function gather(engine: Engine, options: GatherOptions): Promise<As
 }
 
 async function* readChecked(
-  engine: Engine,
+  run: RunContext,
   assembly: Assembly,
   { id, chosen, own, signal, onAnswer }: GatherOptions,
 ): AsyncGenerator<Receipt, void, void> {
   const at = { count: RECEIPTS_AT_ONCE, signal };
   const read = readAhead(chosen, at, async (life, until) =>
-    own && isOf(own, life) ? own : readReceipt(engine, id, life, until),
+    own && isOf(own, life) ? own : readReceipt(run, id, life, until),
   );
   for await (const stored of read) {
     onAnswer();
-    assertBelongs(engine, id, stored, chosen.length);
+    assertBelongs(run, id, stored, chosen.length);
     assembly.add(stored);
     yield stored === own && own.files ? { ...own.receipt, files: own.files, fileLists: [] } : stored.receipt;
   }
@@ -78,11 +78,11 @@ function isOf({ position, incarnation }: OwnReceipt, life: WriterLife): boolean 
   return position.index === life.writer && incarnation === life.incarnation;
 }
 
-function assertBelongs(engine: Engine, id: CheckpointId, stored: StoredReceipt, worldSize: number): void {
+function assertBelongs(run: RunContext, id: CheckpointId, stored: StoredReceipt, worldSize: number): void {
   const { key, receipt } = stored;
   const problem = receiptProblem(stored, id, worldSize);
-  if (problem) throw refusal(engine, 'WorldSizeMismatch', id, problem, { writer: receipt.writer });
-  assertOrdered(engine, key, receipt);
+  if (problem) throw refusal(run, 'WorldSizeMismatch', id, problem, { writer: receipt.writer });
+  assertOrdered(run, key, receipt);
 }
 
 /**
@@ -90,15 +90,15 @@ function assertBelongs(engine: Engine, id: CheckpointId, stored: StoredReceipt, 
  * snapshot.
  */
 class Payloads {
-  readonly #engine: Engine;
+  readonly #run: RunContext;
   readonly #options: GatherOptions;
   readonly #sizes: ListedSizes;
   readonly #wrong: FileRecord[] = [];
 
-  constructor(engine: Engine, options: GatherOptions) {
-    this.#engine = engine;
+  constructor(run: RunContext, options: GatherOptions) {
+    this.#run = run;
     this.#options = options;
-    this.#sizes = new ListedSizes(engine, options);
+    this.#sizes = new ListedSizes(run, options);
   }
 
   async add(files: readonly FileRecord[]): Promise<void> {
@@ -109,7 +109,7 @@ class Payloads {
   async assertThere(): Promise<void> {
     if (this.#wrong.length === 0) return;
     const { id } = this.#options;
-    const now = new ListedSizes(this.#engine, this.#options);
+    const now = new ListedSizes(this.#run, this.#options);
     await now.learn(this.#wrong);
     const wrong = this.#wrong.find((file) => now.get(file.key) !== file.sizeBytes);
     if (!wrong) return;
@@ -117,12 +117,12 @@ class Payloads {
     const found = now.get(key);
     const what = found === undefined ? 'is missing' : `has ${found} bytes`;
     const message = `version ${id.version} cannot be committed: ${name} (${key}) was delivered with ${sizeBytes} bytes but ${what}`;
-    throw refusal(this.#engine, 'Corrupt', id, message, { key, name });
+    throw refusal(this.#run, 'Corrupt', id, message, { key, name });
   }
 }
 
 function refusal(
-  { store }: Engine,
+  { store }: RunContext,
   code: 'Conflict' | 'Corrupt' | 'WorldSizeMismatch',
   { version }: CheckpointId,
   message: string,

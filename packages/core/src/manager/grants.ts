@@ -9,7 +9,7 @@ import type { ObjectStore } from '../contract/object-store.ts';
 import { decodeRecord, encodeRecord, grantKey, grantsPrefix, parseGrantKey } from '../format/index.ts';
 import { type ObjectOptions, withRecords } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
-import { newId, type RecordIo } from './engine.ts';
+import { newId, type RecordIo } from './record-io.ts';
 import { backOff, createRecord, getOrNull, unknownRecord } from './records.ts';
 
 export interface SaveGrant {

@@ -5,7 +5,7 @@ import { type CatalogCheckpoint, checkpointPrefix, type Manifest, toHex } from '
 import { receiptPlaces } from '../plan/file-lists.ts';
 import { checkpointText } from '../plan/select.ts';
 import type { HeldKeys } from '../plan/sweep.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
 import { inBatches } from './in-batches.ts';
 import { readManifest } from './manifest.ts';
 import { isUnreadable } from './records.ts';
@@ -15,10 +15,10 @@ import { readSlices, type Slice } from './slices.ts';
 const KEYS_REMEMBERED_MAX = 100_000;
 
 /**
- * By engine, for the lifetime of its manager. A manifest never changes, so a later sweep need not
+ * By run, for the lifetime of its manager. A manifest never changes, so a later sweep need not
  * read it again.
  */
-const remembered = new WeakMap<Engine, Map<string, HeldKeys>>();
+const remembered = new WeakMap<RunContext, Map<string, HeldKeys>>();
 
 /**
  * All keys that each checkpoint holds. Throws for the first record that cannot be read: without it,
@@ -29,30 +29,30 @@ const remembered = new WeakMap<Engine, Map<string, HeldKeys>>();
  * that this manager has read before cost nothing.
  */
 export async function readHeldKeys(
-  engine: Engine,
+  run: RunContext,
   checkpoints: readonly CatalogCheckpoint[],
   signal: AbortSignal | undefined,
 ): Promise<HeldKeys[]> {
-  const known = remembered.get(engine) ?? new Map<string, HeldKeys>();
-  const { preferredConcurrency } = engine.store.capabilities;
+  const known = remembered.get(run) ?? new Map<string, HeldKeys>();
+  const { preferredConcurrency } = run.store.capabilities;
   const held = await inBatches(checkpoints, preferredConcurrency, async (checkpoint) => {
     const name = nameOf(checkpoint);
-    const keys = known.get(name) ?? (await readKeys(engine, checkpoint, signal));
+    const keys = known.get(name) ?? (await readKeys(run, checkpoint, signal));
     return { name, keys };
   });
-  remembered.set(engine, newest(held));
+  remembered.set(run, newest(held));
   return held.map(({ keys }) => keys);
 }
 
 async function readKeys(
-  engine: Engine,
+  run: RunContext,
   checkpoint: CatalogCheckpoint,
   signal: AbortSignal | undefined,
 ): Promise<HeldKeys> {
   try {
-    const manifest = await readManifest(engine, checkpoint, signal);
+    const manifest = await readManifest(run, checkpoint, signal);
     const keys = manifestKeys(checkpoint, manifest);
-    for await (const slice of readSlices(engine, manifest, { signal })) addSliceKeys(keys, slice);
+    for await (const slice of readSlices(run, manifest, { signal })) addSliceKeys(keys, slice);
     return keys;
   } catch (error) {
     const held = isUnreadable(error) ? heldWithoutManifest(checkpoint) : undefined;

@@ -10,12 +10,14 @@ import { encodeRecord, runKey, type State } from '../format/index.ts';
 import { inEpochProblem, supersededProblem } from '../plan/epoch.ts';
 import { incarnationOf, isPastAttempt, TXN_RING_LENGTH } from '../plan/state.ts';
 import type { WriterLife } from '../plan/transaction.ts';
-import { type Catalog, type Head, rejectionError } from './catalog.ts';
+import { rejectionError } from './catalog.ts';
 import { type ClaimPlace, claim, highestOfEach, listClaims } from './claims.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
 import { tellingWhatStands, unknownDecision } from './decide.ts';
-import { type Engine, machineTimeMs, newId } from './engine.ts';
+import type { Head } from './head.ts';
 import { assertNotLost } from './lost-catalog.ts';
+import { machineTimeMs, newId } from './record-io.ts';
 import { backOff, createRecord, getOrNull } from './records.ts';
 import { readRunRecord } from './run-rules.ts';
 import type { SendMemory } from './sending.ts';
@@ -40,8 +42,8 @@ export interface TakeoverMemory extends SendMemory {
 }
 
 /** An attempt that has sent nothing yet. */
-export function newAttempt(engine: Engine, id: string, isDrawn: boolean): Attempt {
-  return { id, isDrawn, takeover: { id: newId(engine), openOn: undefined, isDone: false } };
+export function newAttempt(run: RunContext, id: string, isDrawn: boolean): Attempt {
+  return { id, isDrawn, takeover: { id: newId(run), openOn: undefined, isDone: false } };
 }
 
 /** One life of one writer in one epoch. */
@@ -59,15 +61,15 @@ export interface Membership {
 }
 
 /** A drawn attempt serves one process only: several writers could not know each other's id. */
-export function chooseAttempt(engine: Engine, given: string | undefined, writer: WriterPosition): Attempt {
-  if (given !== undefined) return newAttempt(engine, given, false);
+export function chooseAttempt(run: RunContext, given: string | undefined, writer: WriterPosition): Attempt {
+  if (given !== undefined) return newAttempt(run, given, false);
   if (writer.count > 1) {
     throw new CheckpointError(
       'InvalidArgument',
       `${writer.count} writers need an attempt id: the same for all processes of this incarnation of the job, and never used again (for example the job's id and its restart count)`,
     );
   }
-  return newAttempt(engine, `drawn-${newId(engine)}`, true);
+  return newAttempt(run, `drawn-${newId(run)}`, true);
 }
 
 interface Joining {
@@ -84,42 +86,41 @@ interface Joining {
   readonly onVoided?: OnVoided | undefined;
 }
 
-export function join(engine: Engine, catalog: Catalog, joining: Joining): Promise<Membership> {
-  return tellingWhatStands((done) => joinAs(engine, catalog, joining, done));
+export function join(run: RunContext, joining: Joining): Promise<Membership> {
+  return tellingWhatStands((done) => joinAs(run, joining, done));
 }
 
 async function joinAs(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { attempt, writer, life, check, signal, onVoided }: Joining,
   done: string[],
 ): Promise<Membership> {
-  const { clock, settings } = engine;
+  const { clock, settings } = run;
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'joining the run', signal };
   const { membership, state, isNew } = await withDeadline(bounds, async (until) => {
     let tookOver = false;
     for (;;) {
-      const head = await catalog.read(until);
+      const head = await run.catalog.read(until);
       check?.(head.state);
       if (head.state.attempt !== attempt.id) {
-        if (attempt.takeover.isDone) throw fencedAttempt(engine, head, attempt);
+        if (attempt.takeover.isDone) throw fencedAttempt(run, head, attempt);
         if (head.seq === 0) {
-          await assertNotLost(engine, catalog, until);
-          await engine.beforeFirstSave?.(engine.records, until);
+          await assertNotLost(run, until);
+          await run.beforeFirstSave?.(run.records, until);
         }
-        tookOver = await takeOver(engine, catalog, { head, attempt, writer, signal: until });
+        tookOver = await takeOver(run, { head, attempt, writer, signal: until });
         if (tookOver) done.push(`attempt "${attempt.id}" took the run over`);
         continue; // whatever the outcome: only a fresh read shows which attempt owns the epoch
       }
       const { lineage, epoch } = head.state;
       checkWorldSize(head, attempt, writer);
       const place = { lineage, epoch, writer: writer.index };
-      const { incarnation, isNew } = await claim(engine, place, life, until);
+      const { incarnation, isNew } = await claim(run, place, life, until);
       const own = { ...place, incarnation };
       // The first process counts without being registered. If a later one has registered, each
       // decision of the first finds that out.
       const isFirst = incarnation === 0 && life === undefined;
-      const joined = isFirst ? head : await registerOwn(engine, catalog, own, until);
+      const joined = isFirst ? head : await registerOwn(run, own, until);
       const { runId } = head;
       const membership = { runId, lineage, epoch, attempt, writer, incarnation, life, tookOver };
       return { membership, state: joined.state, isNew };
@@ -128,7 +129,7 @@ async function joinAs(
   if (isNew && onVoided) {
     const { lineage, epoch, incarnation } = membership;
     const own = { lineage, epoch, writer: writer.index, incarnation };
-    await tellVoided(engine, state, { ...own, onVoided, signal });
+    await tellVoided(run, state, { ...own, onVoided, signal });
   }
   return membership;
 }
@@ -151,15 +152,14 @@ function checkWorldSize(head: Head, attempt: Attempt, writer: WriterPosition): v
 }
 
 async function takeOver(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   options: { head: Head; attempt: Attempt; writer: WriterPosition; signal: AbortSignal },
 ): Promise<boolean> {
   const { head, attempt, writer, signal } = options;
   const { takeover } = attempt;
-  if (isPastAttempt(head.state, attempt.id)) throw fencedAttempt(engine, head, attempt);
-  const runId = head.runId || (await ensureRun(engine, signal));
-  const result = await catalog.append(
+  if (isPastAttempt(head.state, attempt.id)) throw fencedAttempt(run, head, attempt);
+  const runId = head.runId || (await ensureRun(run, signal));
+  const result = await run.catalog.append(
     {
       id: takeover.id,
       kind: 'takeover',
@@ -171,13 +171,13 @@ async function takeOver(
     { runId, head, signal, ...(attempt.isDrawn && { memory: takeover }) },
   );
   if (result.kind === 'decided' && result.decision.kind === 'rejected') {
-    throw fencedAttempt(engine, result.head, attempt);
+    throw fencedAttempt(run, result.head, attempt);
   }
   if (result.kind === 'committed') takeover.isDone = true;
   const isOver = result.kind === 'unknown' && result.head && result.head.state.attempt !== attempt.id;
-  if (isOver && attempt.isDrawn) throw unknownTurn(engine, result.head, attempt);
+  if (isOver && attempt.isDrawn) throw unknownTurn(run, result.head, attempt);
   if (result.kind === 'unknown' && signal.aborted) {
-    throw unknownDecision(engine, `the takeover by attempt "${attempt.id}"`, result);
+    throw unknownDecision(run, `the takeover by attempt "${attempt.id}"`, result);
   }
   return result.kind === 'committed';
 }
@@ -204,11 +204,11 @@ export async function joinToSave<T>(joining: Promise<T>): Promise<T> {
 }
 
 /** An attempt that has passed never owns the run again. */
-export function fencedAttempt(engine: Engine, head: Head, attempt: Attempt): CheckpointError {
+export function fencedAttempt(run: RunContext, head: Head, attempt: Attempt): CheckpointError {
   return new CheckpointError(
     'Fenced',
     `attempt "${attempt.id}" has passed: attempt "${head.state.attempt}" has taken the run over (epoch ${head.state.epoch})`,
-    { context: { store: engine.store.uri, attempt: attempt.id, overtakenBy: 'attempt' } },
+    { context: { store: run.store.uri, attempt: attempt.id, overtakenBy: 'attempt' } },
   );
 }
 
@@ -216,29 +216,29 @@ export function fencedAttempt(engine: Engine, head: Head, attempt: Attempt): Che
  * The takeover may have taken effect and passed. A second takeover would fence the attempt that
  * owns the run now.
  */
-function unknownTurn(engine: Engine, { state }: Head, attempt: Attempt): CheckpointError {
+function unknownTurn(run: RunContext, { state }: Head, attempt: Attempt): CheckpointError {
   const others = `more than ${TXN_RING_LENGTH} decisions came between, and attempt "${state.attempt}" owns the run`;
   return new CheckpointError(
     'Fenced',
     `whether attempt "${attempt.id}" has had its turn cannot be known: ${others}; start the process again`,
-    { context: { store: engine.store.uri, attempt: attempt.id, overtakenBy: 'attempt' } },
+    { context: { store: run.store.uri, attempt: attempt.id, overtakenBy: 'attempt' } },
   );
 }
 
 /** Creates run.json, or reads the existing one. Resolves to the id of the run. */
-async function ensureRun(engine: Engine, signal: AbortSignal): Promise<string> {
-  const runId = newId(engine);
+async function ensureRun(run: RunContext, signal: AbortSignal): Promise<string> {
+  const runId = newId(run);
   const { bytes } = encodeRecord('run', {
     format: undefined,
     runId,
-    policy: engine.rules.brought,
-    createdAtMs: machineTimeMs(engine),
+    policy: run.rules.brought,
+    createdAtMs: machineTimeMs(run),
   });
-  const there = await getOrNull(engine.records, runKey, signal);
+  const there = await getOrNull(run.records, runKey, signal);
   const created = there
     ? { isOurs: false as const, bytes: there }
-    : await createRecord(engine, runKey, bytes, signal);
-  return readRunRecord(engine, created.isOurs ? bytes : created.bytes).runId;
+    : await createRecord(run, runKey, bytes, signal);
+  return readRunRecord(run, created.isOurs ? bytes : created.bytes).runId;
 }
 
 /**
@@ -246,25 +246,24 @@ async function ensureRun(engine: Engine, signal: AbortSignal): Promise<string> {
  * it counts. `Fenced`: a later claim counts already, or lineage or epoch has passed.
  */
 export async function registerOwn(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   own: ClaimPlace & WriterLife,
   signal: AbortSignal,
 ): Promise<Head> {
-  let head = await catalog.read(signal);
+  let head = await run.catalog.read(signal);
   for (let round = 0; ; round++) {
-    assertNotOvertaken(engine, head, own);
+    assertNotOvertaken(run, head, own);
     if (incarnationOf(head.state, own.writer) === own.incarnation) return head;
-    const registered = await register(engine, catalog, { head, own, signal });
-    if (registered === null) await backOff(engine, round, signal);
-    head = registered ?? (await catalog.read(signal));
+    const registered = await register(run, { head, own, signal });
+    if (registered === null) await backOff(run, round, signal);
+    head = registered ?? (await run.catalog.read(signal));
   }
 }
 
 /** `Fenced`: a later process of this writer is registered, or lineage or epoch has passed. */
-export function assertNotOvertaken(engine: Engine, { state }: Head, own: ClaimPlace & WriterLife): void {
+export function assertNotOvertaken(run: RunContext, { state }: Head, own: ClaimPlace & WriterLife): void {
   const rejected = inEpochProblem(state, own) ?? supersededProblem(state, own);
-  const context = { store: engine.store.uri, attempt: state.attempt, writer: own.writer };
+  const context = { store: run.store.uri, attempt: state.attempt, writer: own.writer };
   if (rejected) throw rejectionError(rejected, context);
 }
 
@@ -276,27 +275,22 @@ export function assertNotOvertaken(engine: Engine, { state }: Head, own: ClaimPl
  * its epoch had passed, and `head` may be older than that.
  */
 async function register(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { head, own, signal }: { head: Head; own: ClaimPlace; signal: AbortSignal },
 ): Promise<Head | null> {
   const { lineage, epoch } = own;
-  const claims = highestOfEach(await listClaims(engine, { lineage, epoch, signal }));
-  const result = await catalog.append(
-    { id: newId(engine), kind: 'register', lineage, epoch, claims },
+  const claims = highestOfEach(await listClaims(run, { lineage, epoch, signal }));
+  const result = await run.catalog.append(
+    { id: newId(run), kind: 'register', lineage, epoch, claims },
     { runId: head.runId, head, signal },
   );
   if (result.kind === 'committed') return result.head;
   if (result.kind === 'unknown' && signal.aborted) {
-    throw unknownDecision(
-      engine,
-      `the registration of the writers of attempt "${head.state.attempt}"`,
-      result,
-    );
+    throw unknownDecision(run, `the registration of the writers of attempt "${head.state.attempt}"`, result);
   }
   if (result.kind === 'unknown') return null;
   if (result.decision.kind === 'rejected') {
-    const context = { store: engine.store.uri, attempt: head.state.attempt, writer: own.writer };
+    const context = { store: run.store.uri, attempt: head.state.attempt, writer: own.writer };
     throw rejectionError(result.decision, context);
   }
   return null;

@@ -4,9 +4,8 @@ import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError, toCheckpointError } from '../contract/errors.ts';
 import { encodeRecord, leaseKey } from '../format/index.ts';
 import { findById } from '../plan/state.ts';
-import type { Catalog } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
 import { createRecord, deleteForTidiness } from './records.ts';
 
 const RENEWALS_PER_LIFE = 3;
@@ -22,13 +21,13 @@ const ENDED = new CheckpointError('Aborted', 'the lease is not needed any more')
 const CANNOT_WRITE = ['Denied', 'ReadOnly', 'StorageFull'] as const;
 
 /** A key that was never used before. `InvalidArgument`: the reader's name is not valid. */
-export function newLeaseKey(engine: Pick<Engine, 'random'>, id: CheckpointId, reader: string): string {
-  return leaseKey(id, reader, engine.random.hex(NONCE_DIGITS));
+export function newLeaseKey(run: Pick<RunContext, 'random'>, id: CheckpointId, reader: string): string {
+  return leaseKey(id, reader, run.random.hex(NONCE_DIGITS));
 }
 
 /** The bytes of a lease record. */
 export function leaseBytes(
-  { process }: Engine,
+  { process }: RunContext,
   lease: { readonly id: CheckpointId; readonly reader: string; readonly ttlMs: number },
 ): Uint8Array {
   const { host, pid } = process;
@@ -40,14 +39,14 @@ export function leaseBytes(
  * read again after that.
  */
 export async function writeLease(
-  engine: Engine,
+  run: RunContext,
   { key, bytes }: { key: string; bytes: Uint8Array },
   signal: AbortSignal | undefined,
   decides?: Parameters<typeof createRecord>[4],
 ): Promise<void> {
-  const { clock, settings } = engine;
+  const { clock, settings } = run;
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'taking a read lease', signal };
-  await withDeadline(bounds, (until) => createRecord(engine, key, bytes, until, decides));
+  await withDeadline(bounds, (until) => createRecord(run, key, bytes, until, decides));
 }
 
 /**
@@ -56,8 +55,7 @@ export async function writeLease(
  * a checkpoint for ever. The timer does not keep the process alive.
  */
 export class LeaseHolder {
-  readonly #engine: Engine;
-  readonly #catalog: Catalog;
+  readonly #run: RunContext;
   readonly #id: CheckpointId;
   readonly #reader: string;
   readonly #keys: string[] = [];
@@ -70,11 +68,10 @@ export class LeaseHolder {
   #watching: Promise<void> | undefined;
   #renewing: Promise<void> = Promise.resolve();
 
-  private constructor(engine: Engine, catalog: Catalog, id: CheckpointId) {
-    this.#engine = engine;
-    this.#catalog = catalog;
+  private constructor(run: RunContext, id: CheckpointId) {
+    this.#run = run;
     this.#id = id;
-    this.#reader = `r${engine.random.hex(NONCE_DIGITS)}`;
+    this.#reader = `r${run.random.hex(NONCE_DIGITS)}`;
   }
 
   /**
@@ -83,17 +80,16 @@ export class LeaseHolder {
    * lease. The restore then continues without one and says so in the log.
    */
   static async take(
-    engine: Engine,
-    catalog: Catalog,
+    run: RunContext,
     id: CheckpointId,
     signal: AbortSignal | undefined,
   ): Promise<LeaseHolder | null> {
-    const holder = new LeaseHolder(engine, catalog, id);
+    const holder = new LeaseHolder(run, id);
     try {
       await holder.#add(signal);
     } catch (error) {
       if (!CANNOT_WRITE.some((code) => isCheckpointError(error, code))) throw error;
-      engine.logger.log(
+      run.logger.log(
         'warn',
         'no read lease: the store cannot be written, so collection may remove this checkpoint while it is read',
         {
@@ -119,14 +115,14 @@ export class LeaseHolder {
     this.#userCount += 1;
     if (!this.isHeld || this.#released.signal.aborted) return;
     this.#watching ??= this.#watch();
-    const { clock } = this.#engine;
+    const { clock } = this.#run;
     if (clock.monotonicMs() >= this.#validUntilMs) await this.#renewIfDue();
   }
 
   /** Call once for each `use`, and for `take`: nothing is read for now. */
   rest(): void {
     this.#userCount -= 1;
-    this.#lastUsedMs = this.#engine.clock.monotonicMs();
+    this.#lastUsedMs = this.#run.clock.monotonicMs();
   }
 
   /** Fires when the checkpoint was removed after the lease had lapsed. */
@@ -143,7 +139,7 @@ export class LeaseHolder {
   async release(timeoutMs?: number): Promise<void> {
     await this.leave();
     if (this.#keys.length === 0) return;
-    await deleteForTidiness(this.#engine, this.#keys, 'releasing a read lease', timeoutMs);
+    await deleteForTidiness(this.#run, this.#keys, 'releasing a read lease', timeoutMs);
   }
 
   /** Stops renewal. The lease stays valid for the rest of its term. */
@@ -154,24 +150,24 @@ export class LeaseHolder {
 
   async #add(signal: AbortSignal | undefined): Promise<void> {
     // The term counts from sending; the store's count begins later.
-    const sentAtMs = this.#engine.clock.monotonicMs();
-    const ttlMs = this.#engine.settings.leaseTtlMs;
+    const sentAtMs = this.#run.clock.monotonicMs();
+    const ttlMs = this.#run.settings.leaseTtlMs;
     this.#renewAtMs = sentAtMs + ttlMs / RENEWALS_PER_LIFE;
-    const key = newLeaseKey(this.#engine, this.#id, this.#reader);
+    const key = newLeaseKey(this.#run, this.#id, this.#reader);
     this.#keys.push(key);
-    const bytes = leaseBytes(this.#engine, { id: this.#id, reader: this.#reader, ttlMs });
-    await writeLease(this.#engine, { key, bytes }, signal);
+    const bytes = leaseBytes(this.#run, { id: this.#id, reader: this.#reader, ttlMs });
+    await writeLease(this.#run, { key, bytes }, signal);
     this.#validUntilMs = sentAtMs + ttlMs;
   }
 
   async #isLive(signal: AbortSignal | undefined): Promise<boolean> {
-    const { answer } = await this.#catalog.ask(({ state }) => findById(state, this.#id), signal);
+    const { answer } = await this.#run.catalog.ask(({ state }) => findById(state, this.#id), signal);
     return answer?.state === 'LIVE';
   }
 
   /** Adds a lease at each third of the term. The old leases are left until the end. */
   async #watch(): Promise<void> {
-    const { clock } = this.#engine;
+    const { clock } = this.#run;
     const { signal } = this.#released;
     while (!signal.aborted && !this.#isForgotten()) {
       const waitMs = this.#renewAtMs - clock.monotonicMs();
@@ -183,18 +179,18 @@ export class LeaseHolder {
   }
 
   #isForgotten(): boolean {
-    const { clock, settings } = this.#engine;
+    const { clock, settings } = this.#run;
     const idleMs = clock.monotonicMs() - this.#lastUsedMs;
     return this.#userCount === 0 && idleMs >= IDLE_LIVES * settings.leaseTtlMs;
   }
 
   #renewIfDue(): Promise<void> {
-    if (this.#engine.clock.monotonicMs() >= this.#renewAtMs) this.#renewing = this.#renew();
+    if (this.#run.clock.monotonicMs() >= this.#renewAtMs) this.#renewing = this.#renew();
     return this.#renewing;
   }
 
   async #renew(): Promise<void> {
-    const { clock, logger } = this.#engine;
+    const { clock, logger } = this.#run;
     const signal = this.#released.signal;
     const validUntilMs = this.#validUntilMs;
     try {

@@ -18,9 +18,9 @@ import {
 } from '../format/index.ts';
 import { chooseCheckpoint, requireLive } from '../plan/select.ts';
 import { findById } from '../plan/state.ts';
-import type { Catalog, Head } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { withLastLook } from './deadline.ts';
-import type { Engine } from './engine.ts';
+import type { Head } from './head.ts';
 import { inBatches } from './in-batches.ts';
 import { leaseBytes, newLeaseKey, writeLease } from './lease.ts';
 import { deleteForTidiness, getOrNull, isUnreadable, unknownRecord } from './records.ts';
@@ -30,19 +30,19 @@ const READER_DEFAULT = 'reader';
 const READ_AT_ONCE = 16;
 const KEY_END = '.json';
 
-export async function takeLease(engine: Engine, catalog: Catalog, options: LeaseOptions): Promise<Lease> {
+export async function takeLease(run: RunContext, options: LeaseOptions): Promise<Lease> {
   const { ttlMs, reader = READER_DEFAULT, signal } = options;
   const wanted = wantedReference(options.version);
   const choose = ({ state }: Head) => requireLive(chooseCheckpoint(state, wanted)).id;
-  const { answer: id } = await catalog.ask(choose, signal);
-  const key = newLeaseKey(engine, id, reader);
-  const bytes = leaseBytes(engine, { id, reader, ttlMs });
-  const decides = unknownRecord(engine, { what: `lease ${leaseId(key)}`, key, bytes });
-  await writeLease(engine, { key, bytes }, signal, decides);
+  const { answer: id } = await run.catalog.ask(choose, signal);
+  const key = newLeaseKey(run, id, reader);
+  const bytes = leaseBytes(run, { id, reader, ttlMs });
+  const decides = unknownRecord(run, { what: `lease ${leaseId(key)}`, key, bytes });
+  await writeLease(run, { key, bytes }, signal, decides);
   try {
-    const look = (until: AbortSignal) => createdAt(engine, catalog, { key, id }, until);
-    const createdAtMs = await withLastLook(engine.clock, signal, look);
-    const { host, pid } = engine.process;
+    const look = (until: AbortSignal) => createdAt(run, { key, id }, until);
+    const createdAtMs = await withLastLook(run.clock, signal, look);
+    const { host, pid } = run.process;
     return {
       ...{ id: leaseId(key), key, checkpoint: id, version: id.version, reader, host, pid },
       ...{ createdAtMs, ageMs: 0, expiresAtMs: createdAtMs + ttlMs, isExpired: false },
@@ -60,21 +60,20 @@ export async function takeLease(engine: Engine, catalog: Catalog, options: Lease
  * released.
  */
 async function createdAt(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { key, id }: { readonly key: string; readonly id: CheckpointId },
   signal: AbortSignal,
 ): Promise<number> {
-  const { answer: found } = await catalog.ask(({ state }) => findById(state, id), signal);
-  if (found?.state === 'LIVE') return (await engine.records.head(key, { signal })).createdAtMs;
-  await deleteForTidiness(engine, [key], 'releasing a read lease');
+  const { answer: found } = await run.catalog.ask(({ state }) => findById(state, id), signal);
+  if (found?.state === 'LIVE') return (await run.records.head(key, { signal })).createdAtMs;
+  await deleteForTidiness(run, [key], 'releasing a read lease');
   if (found) requireLive(found);
   throw new CheckpointError('NotFound', `version ${id.version} was removed meanwhile`, {
     context: { version: id.version },
   });
 }
 
-export async function releaseLease(engine: Engine, id: string, { signal }: WaitOptions): Promise<boolean> {
+export async function releaseLease(run: RunContext, id: string, { signal }: WaitOptions): Promise<boolean> {
   const key = `${leasesPrefix}${typeof id === 'string' ? id : ''}${KEY_END}`;
   if (parseLeaseKey(key) === null) {
     throw new CheckpointError(
@@ -83,14 +82,14 @@ export async function releaseLease(engine: Engine, id: string, { signal }: WaitO
     );
   }
   try {
-    await engine.records.head(key, { signal });
+    await run.records.head(key, { signal });
   } catch (error) {
     if (isCheckpointError(error, 'NotFound')) return false;
     throw error;
   }
   throwIfAborted(signal);
   try {
-    const [result] = await engine.records.deleteMany([key], { signal });
+    const [result] = await run.records.deleteMany([key], { signal });
     if (result?.error) throw result.error;
     return true;
   } catch (error) {
@@ -102,13 +101,13 @@ export async function releaseLease(engine: Engine, id: string, { signal }: WaitO
 }
 
 export async function callersLeases(
-  engine: Engine,
+  run: RunContext,
   { version: given, signal }: WaitOptions & { version?: CheckpointReference | undefined },
 ): Promise<Lease[]> {
-  if (given === undefined) return listLeases(engine, leasesPrefix, signal);
+  if (given === undefined) return listLeases(run, leasesPrefix, signal);
   const { version, lineage } = toReference(given);
   const ofLineage = lineage === undefined ? '' : `${lineage}.`;
-  return listLeases(engine, `${leasesPrefix}${version}.${ofLineage}`, signal);
+  return listLeases(run, `${leasesPrefix}${version}.${ofLineage}`, signal);
 }
 
 /**
@@ -119,14 +118,14 @@ export async function callersLeases(
  * holds.
  */
 export async function listLeases(
-  engine: Engine,
+  run: RunContext,
   prefix: string,
   signal: AbortSignal | undefined,
   isWanted: (id: CheckpointId) => boolean = () => true,
 ): Promise<Lease[]> {
   const objects: ObjectInfo[] = [];
   let storeTimeMs = 0;
-  for await (const page of engine.records.list(prefix, { signal })) {
+  for await (const page of run.records.list(prefix, { signal })) {
     storeTimeMs ||= page.storeTimeMs;
     for (const object of page.objects) {
       const parsed = parseLeaseKey(object.key);
@@ -134,20 +133,20 @@ export async function listLeases(
     }
   }
   const leases = await inBatches(objects, READ_AT_ONCE, (object) =>
-    readLease(engine, object, storeTimeMs, signal),
+    readLease(run, object, storeTimeMs, signal),
   );
   return leases.filter((lease) => lease !== null);
 }
 
 async function readLease(
-  engine: Engine,
+  run: RunContext,
   { key, createdAtMs }: ObjectInfo,
   storeTimeMs: number,
   signal: AbortSignal | undefined,
 ): Promise<Lease | null> {
   const parsed = parseLeaseKey(key);
   if (parsed === null) return null;
-  const record = await recordOf(engine, key, signal);
+  const record = await recordOf(run, key, signal);
   if (record === null) return null;
   const ageMs = storeTimeMs - createdAtMs;
   const expiresAtMs = record === 'damaged' ? null : createdAtMs + record.ttlMs;
@@ -160,13 +159,13 @@ async function readLease(
 }
 
 async function recordOf(
-  engine: Engine,
+  run: RunContext,
   key: string,
   signal: AbortSignal | undefined,
 ): Promise<ReadLease | 'damaged' | null> {
   try {
-    const bytes = await getOrNull(engine.records, key, signal);
-    return bytes && decodeRecord('read-lease', bytes, { key, store: engine.store.uri });
+    const bytes = await getOrNull(run.records, key, signal);
+    return bytes && decodeRecord('read-lease', bytes, { key, store: run.store.uri });
   } catch (error) {
     if (isUnreadable(error)) return 'damaged';
     throw error;

@@ -9,8 +9,8 @@
 import { throwIfAborted, toCheckpointError } from '../contract/errors.ts';
 import { checkpointPrefix, parsePayloadKey } from '../format/index.ts';
 import type { FinishedObject } from '../transfer/index.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
 import { mayGoOnWith, type UploadOwner } from './upload-records.ts';
 
 /** For a smaller object, asking takes as long as sending it. */
@@ -25,15 +25,15 @@ interface Left {
 }
 
 export class LeftObjects {
-  readonly #engine: Engine;
+  readonly #run: RunContext;
   readonly #owner: UploadOwner;
   readonly #sizeBytesMin: number;
   #byName: Promise<Map<string, Left[]>> | undefined;
 
-  constructor(engine: Engine, owner: UploadOwner) {
-    this.#engine = engine;
+  constructor(run: RunContext, owner: UploadOwner) {
+    this.#run = run;
     this.#owner = owner;
-    this.#sizeBytesMin = Math.min(SIZE_BYTES_MIN, engine.settings.partSizeBytesMin);
+    this.#sizeBytesMin = Math.min(SIZE_BYTES_MIN, run.settings.partSizeBytesMin);
   }
 
   /**
@@ -42,7 +42,7 @@ export class LeftObjects {
    */
   async find(name: string, sizeBytes: number, signal: AbortSignal): Promise<FinishedObject[]> {
     if (sizeBytes < this.#sizeBytesMin) return [];
-    const { clock, settings, logger } = this.#engine;
+    const { clock, settings, logger } = this.#run;
     const what = `looking for what a former process has sent of "${name}"`;
     const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
     try {
@@ -59,7 +59,7 @@ export class LeftObjects {
     const left = (await this.#byName).get(name)?.filter((each) => each.sizeBytes === sizeBytes) ?? [];
     const found: FinishedObject[] = [];
     for (const { key } of left.slice(0, OBJECTS_PER_FILE_MAX)) {
-      const { crc32c } = await this.#engine.records.head(key, { signal });
+      const { crc32c } = await this.#run.records.head(key, { signal });
       if (crc32c === undefined) break; // this store keeps no checksum
       found.push({ key, crc32c });
     }
@@ -69,7 +69,7 @@ export class LeftObjects {
   async #list(signal: AbortSignal): Promise<Map<string, Left[]>> {
     const { id, writer } = this.#owner;
     const byName = new Map<string, Left[]>();
-    for await (const { objects } of this.#engine.records.list(`${checkpointPrefix(id)}${writer}.`, {
+    for await (const { objects } of this.#run.records.list(`${checkpointPrefix(id)}${writer}.`, {
       signal,
     })) {
       for (const { key, sizeBytes } of objects) {

@@ -17,8 +17,8 @@ import {
   uploadsPrefix,
 } from '../format/index.ts';
 import type { LeftUpload, UploadItem } from '../transfer/index.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { LeftObjects } from './left-objects.ts';
 import { mayGoOnWith, recordingOf, type UploadOwner } from './upload-records.ts';
@@ -35,7 +35,7 @@ type Left = LeftUpload &
  * finished are not sent again.
  */
 export function recorderOf(
-  engine: Engine,
+  run: RunContext,
   owner: UploadOwner,
   onProgress: ((event: ProgressEvent) => void) | undefined,
 ): (
@@ -43,28 +43,28 @@ export function recorderOf(
 ) => Pick<UploadItem, 'isShared' | 'onBegun' | 'onEnded' | 'takeLeft' | 'findFinished' | 'onKept'> {
   const { isShared, ...whose } = owner;
   const { version } = owner.id;
-  if (owner.incarnation === 0 && !isShared) return (name) => recordingOf(engine, { ...whose, name });
-  const finished = new LeftObjects(engine, owner);
-  const left = engine.store.capabilities.resumesUploads ? new LeftUploads(engine, owner) : undefined;
+  if (owner.incarnation === 0 && !isShared) return (name) => recordingOf(run, { ...whose, name });
+  const finished = new LeftObjects(run, owner);
+  const left = run.store.capabilities.resumesUploads ? new LeftUploads(run, owner) : undefined;
   return (name) => ({
     isShared,
-    ...recordingOf(engine, { ...whose, name }),
+    ...recordingOf(run, { ...whose, name }),
     takeLeft: left && (({ signal, ...sizes }) => left.take({ name, ...sizes }, signal)),
     findFinished: ({ sizeBytes, signal }) => finished.find(name, sizeBytes, signal),
     onKept: (keptBytes) => {
-      engine.logger.log('debug', `"${name}": ${keptBytes} bytes that a former process had sent were kept`);
+      run.logger.log('debug', `"${name}": ${keptBytes} bytes that a former process had sent were kept`);
       onProgress?.({ type: 'resumed', version, name, keptBytes });
     },
   });
 }
 
 class LeftUploads {
-  readonly #engine: Engine;
+  readonly #run: RunContext;
   readonly #owner: UploadOwner;
   #found: Promise<Left[]> | undefined;
 
-  constructor(engine: Engine, owner: UploadOwner) {
-    this.#engine = engine;
+  constructor(run: RunContext, owner: UploadOwner) {
+    this.#run = run;
     this.#owner = owner;
   }
 
@@ -77,7 +77,7 @@ class LeftUploads {
   ): Promise<LeftUpload | undefined> {
     this.#found ??= this.#find(signal);
     const found = await this.#found;
-    const { uploads } = this.#engine;
+    const { uploads } = this.#run;
     const at = found.findIndex(
       ({ name, sizeBytes, partSizeBytes, recordKey }) =>
         name === wanted.name &&
@@ -90,7 +90,7 @@ class LeftUploads {
 
   /** Empty if the store does not answer: the bytes are then sent, if the store takes them. */
   async #find(signal: AbortSignal): Promise<Left[]> {
-    const { clock, settings, logger } = this.#engine;
+    const { clock, settings, logger } = this.#run;
     const what = 'looking for interrupted uploads';
     try {
       const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
@@ -113,7 +113,7 @@ class LeftUploads {
     const keys: string[] = [];
     const { id, writer } = this.#owner;
     const prefix = `${uploadsPrefix}${uploadIdPrefix(id, writer)}`;
-    for await (const { objects } of this.#engine.records.list(prefix, { signal })) {
+    for await (const { objects } of this.#run.records.list(prefix, { signal })) {
       keys.push(...objects.map(({ key }) => key));
       if (keys.length >= RECORDS_MAX) break;
     }
@@ -122,7 +122,7 @@ class LeftUploads {
 
   /** `null`: the record is gone, cannot be read, or is of no use to this process. */
   async #read(key: string, signal: AbortSignal): Promise<Left | null> {
-    const { records, store, uploads } = this.#engine;
+    const { records, store, uploads } = this.#run;
     try {
       const { bytes } = await records.get(key, { maxBytes: recordBytesMax(key), signal });
       const record = decodeRecord('upload', bytes, { key, store: store.uri });

@@ -2,8 +2,7 @@
 
 import { CheckpointError } from '../contract/errors.ts';
 import { parseCheckpointPrefix, parseClaimKey, versionsPrefix, writersPrefix } from '../format/index.ts';
-import type { Catalog } from './catalog.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
 
 /** The consequence for a call that only reads. */
 export const NOTHING_TOLD = 'what the run held is not known';
@@ -15,21 +14,20 @@ export const NOTHING_TOLD = 'what the run held is not known';
  * Cost: two list requests.
  */
 export async function assertNotLost(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   signal: AbortSignal | undefined,
   consequence = 'nothing is written',
 ): Promise<void> {
-  const key = await findRunKey(engine, signal);
+  const key = await findRunKey(run, signal);
   if (key === undefined) return;
   // Another process may have begun the run after the catalog was listed.
-  const { seq } = await catalog.read(signal);
-  if (seq === 0) throw lostCatalog(engine, key, consequence);
+  const { seq } = await run.catalog.read(signal);
+  if (seq === 0) throw lostCatalog(run, key, consequence);
 }
 
-async function findRunKey(engine: Engine, signal: AbortSignal | undefined): Promise<string | undefined> {
+async function findRunKey(run: RunContext, signal: AbortSignal | undefined): Promise<string | undefined> {
   for (const prefix of [writersPrefix, versionsPrefix]) {
-    for await (const { objects } of engine.records.list(prefix, { signal })) {
+    for await (const { objects } of run.records.list(prefix, { signal })) {
       const found = objects.find(({ key }) => parseClaimKey(key) ?? parseCheckpointPrefix(key));
       if (found) return found.key;
     }
@@ -38,7 +36,7 @@ async function findRunKey(engine: Engine, signal: AbortSignal | undefined): Prom
 }
 
 /** `key`: an object that only a run with a catalog has. `consequence`: what is not done. */
-export function lostCatalog({ store }: Engine, key: string, consequence: string): CheckpointError {
+export function lostCatalog({ store }: RunContext, key: string, consequence: string): CheckpointError {
   const advice = [
     'stop every process of this run; if the catalog cannot be brought back, `rebuildCatalog` writes a new one',
   ];

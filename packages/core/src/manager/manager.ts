@@ -55,17 +55,17 @@ import { type CatalogCheckpoint, toReference, toVersion } from '../format/index.
 import { RECORD_LIMITS, type RecordLimits } from '../plan/file-lists.ts';
 import { toPolicyRecord } from '../plan/retention-policy.ts';
 import { findReferredTo, latestOf, newestCheckpoints } from '../plan/state.ts';
-import { createTransfer, type Transfer } from '../transfer/index.ts';
+import { createTransfer } from '../transfer/index.ts';
 import { annotate } from './annotate.ts';
 import { BackgroundRetention } from './background-retention.ts';
 import { begun } from './begun.ts';
 import { CALL_RULES, referenceOrLatest } from './call-rules.ts';
-import { Catalog, type RunSide } from './catalog.ts';
+import { Catalog } from './catalog.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
 import { collect } from './collect.ts';
+import type { RunContext } from './context.ts';
 import { waitAtMost } from './deadline.ts';
 import { diff } from './diff.ts';
-import type { Engine } from './engine.ts';
 import { finishVersion } from './finish-version.ts';
 import { fork } from './fork.ts';
 import { fsck } from './fsck.ts';
@@ -75,13 +75,13 @@ import { assertNotLost, NOTHING_TOLD } from './lost-catalog.ts';
 import { summaryOf } from './manifest.ts';
 import { mirror } from './mirror.ts';
 import { type CheckpointManagerOptions, OPENING } from './opening.ts';
+import type { RunParts } from './parts.ts';
 import { pin, undelete, unpin } from './pins.ts';
 import { rebuildCatalog, releaseSkipped } from './rebuild.ts';
 import { recover } from './recover.ts';
 import { restore } from './restore.ts';
 import { planOnly, retention, setRetention } from './retention.ts';
 import { rollback } from './rollback.ts';
-import { RunRules } from './run-rules.ts';
 import { findRunsBelow } from './runs-below.ts';
 import { save } from './save.ts';
 import { throttleOf } from './throttle-of.ts';
@@ -114,7 +114,7 @@ export function openWithLimits(
   checkOptions(options, OPENING, 'what createCheckpointManager is given');
   const settings = completeSettings(options.settings);
   const writer = options.writer ?? { index: 0, count: 1 };
-  const rules = new RunRules(options.retention === undefined ? undefined : toPolicyRecord(options.retention));
+  const { retention } = options;
   const clock = options.clock ?? systemClock;
   const throttle = throttleOf(options.throttle, settings, clock);
   const parts = {
@@ -128,47 +128,47 @@ export function openWithLimits(
   const process = options.process ?? { host: '', pid: 0 };
   const { records } = transfer;
   const uploads = new UploadRecords({ ...parts, records });
-  const engine: Engine = {
+  const runParts: RunParts = {
     ...parts,
     transfer,
     records,
     uploads,
-    rules,
-    retention: new BackgroundRetention(),
-    openFiles: new Set(),
     process,
     files: options.files,
     dedupe: options.dedupe ?? 'auto',
-    beforeFirstSave: options.beforeFirstSave,
     recordLimits,
   };
+  const run: RunContext = {
+    ...runParts,
+    catalog: new Catalog(runParts),
+    rules: { brought: retention === undefined ? undefined : toPolicyRecord(retention), written: undefined },
+    retention: new BackgroundRetention(),
+    openFiles: new Set(),
+    beforeFirstSave: options.beforeFirstSave,
+  };
   const whose = { writer, attempt: options.attempt, life: options.life };
-  return new Manager(engine, { transfer, throttle }, whose);
+  return new Manager(run, throttle, whose);
 }
 
 class Manager implements CheckpointManager {
   readonly throttle: Throttle;
-  readonly #engine: Engine;
-  readonly #transfer: Transfer;
-  readonly #catalog: Catalog;
+  readonly #run: RunContext;
   readonly #writers: WriterRegistry;
   readonly #closing = new AbortController();
   #closed: Promise<void> | undefined;
 
   constructor(
-    engine: Engine,
-    { transfer, throttle }: { transfer: Transfer; throttle: Throttle },
+    run: RunContext,
+    throttle: Throttle,
     whose: { writer: WriterPosition; attempt: string | undefined; life: string | undefined },
   ) {
     this.throttle = throttle;
-    this.#engine = engine;
-    this.#transfer = transfer;
-    this.#catalog = new Catalog(engine);
-    this.#writers = new WriterRegistry(engine, this.#catalog, whose);
+    this.#run = run;
+    this.#writers = new WriterRegistry(run, whose);
   }
 
   get uri(): string {
-    return this.#engine.store.uri;
+    return this.#run.store.uri;
   }
 
   async join(options: JoinOptions = {}): Promise<JoinResult> {
@@ -184,54 +184,48 @@ class Manager implements CheckpointManager {
       this.#bounded(options, CALL_RULES.call),
     );
     const summarise = (checkpoint: CatalogCheckpoint) => this.#summary(checkpoint);
-    return new WritableCheckpoint(this.#engine, session, { closing: this.#closing.signal, summarise });
+    return new WritableCheckpoint(this.#run, session, { closing: this.#closing.signal, summarise });
   }
 
   async get(checkpoint: CheckpointReference, options: CallOptions = {}): Promise<Checkpoint | null> {
     const wanted = toReference(checkpoint);
     const { signal } = this.#bounded(options, CALL_RULES.call);
-    const { answer: found, head } = await this.#catalog.ask(
+    const { answer: found, head } = await this.#run.catalog.ask(
       ({ state }) => findReferredTo(state, wanted),
       signal,
     );
     if (!found || found.state === 'QUARANTINED') return null;
     return new CommittedCheckpoint(
-      this.#engine,
-      this.#catalog,
+      this.#run,
       found,
-      summaryOf(head.state, found, this.#catalog.storeTimeMs),
+      summaryOf(head.state, found, this.#run.catalog.storeTimeMs),
     );
   }
 
   async latest(options: CallOptions = {}): Promise<Checkpoint | null> {
     const { signal } = this.#bounded(options, CALL_RULES.call);
-    const { seq, state } = await this.#catalog.read(signal);
-    if (seq === 0) await assertNotLost(this.#engine, this.#catalog, signal, NOTHING_TOLD);
+    const { seq, state } = await this.#run.catalog.read(signal);
+    if (seq === 0) await assertNotLost(this.#run, signal, NOTHING_TOLD);
     const found = latestOf(state);
     return found
-      ? new CommittedCheckpoint(
-          this.#engine,
-          this.#catalog,
-          found,
-          summaryOf(state, found, this.#catalog.storeTimeMs),
-        )
+      ? new CommittedCheckpoint(this.#run, found, summaryOf(state, found, this.#run.catalog.storeTimeMs))
       : null;
   }
 
   async list(options: ListCheckpointsOptions = {}): Promise<CheckpointSummary[]> {
     const { limit = Number.POSITIVE_INFINITY, signal } = this.#bounded(options, CALL_RULES.list);
-    const { answer } = await this.#catalog.ask(
+    const { answer } = await this.#run.catalog.ask(
       ({ state }) =>
-        newestCheckpoints(state, limit).map((each) => summaryOf(state, each, this.#catalog.storeTimeMs)),
+        newestCheckpoints(state, limit).map((each) => summaryOf(state, each, this.#run.catalog.storeTimeMs)),
       signal,
     );
     return answer.reverse();
   }
 
   async save(options: SaveOptions): Promise<SaveResult> {
-    return this.#thenRetain(
-      save(this.#engine, this.#catalog, this.#writers, this.#bounded(options, CALL_RULES.save)),
-    ).then(jsonReady);
+    return this.#thenRetain(save(this.#run, this.#writers, this.#bounded(options, CALL_RULES.save))).then(
+      jsonReady,
+    );
   }
 
   async commit(
@@ -239,7 +233,7 @@ class Manager implements CheckpointManager {
   ): Promise<CheckpointSummary> {
     const bounded = this.#bounded(options, CALL_RULES.commit);
     const as = this.#writers.sharedLife;
-    return this.#summary(await finishVersion(this.#engine, this.#catalog, { ...bounded, as }));
+    return this.#summary(await finishVersion(this.#run, { ...bounded, as }));
   }
 
   async restore(options: RestoreOptions): Promise<RestoreResult> {
@@ -247,25 +241,23 @@ class Manager implements CheckpointManager {
     // Join before restoring: from then on a delivery of a former life no longer counts. Otherwise
     // that life could still deliver a version that this life does not restore.
     if (this.#writers.sharedLife) await this.#writers.join(undefined, bounded);
-    return jsonReady(await restore(this.#engine, this.#catalog, bounded));
+    return jsonReady(await restore(this.#run, bounded));
   }
 
   async mirrorFrom(source: CheckpointManager, options: MirrorOptions = {}): Promise<MirrorResult> {
     const { from, bounded } = this.#withSource(source, options, CALL_RULES.mirror);
-    const mirrored = mirror(from, this.#side, { ...bounded, caller: options.signal });
+    const mirrored = mirror(from, this.#run, { ...bounded, caller: options.signal });
     return this.#thenRetain(mirrored).then(jsonReady);
   }
 
   async forkFrom(source: CheckpointManager, options: ForkOptions = {}): Promise<ForkResult> {
     const { from, bounded } = this.#withSource(source, options, CALL_RULES.fork);
-    const forked = fork(from, this.#side, { ...bounded, caller: options.signal });
+    const forked = fork(from, this.#run, { ...bounded, caller: options.signal });
     return this.#thenRetain(forked).then(jsonReady);
   }
 
   async rollback(options: RollbackOptions): Promise<RollbackResult> {
-    return jsonReady(
-      await rollback(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.rollback)),
-    );
+    return jsonReady(await rollback(this.#run, this.#bounded(options, CALL_RULES.rollback)));
   }
 
   async diff(
@@ -275,61 +267,55 @@ class Manager implements CheckpointManager {
   ): Promise<DiffResult> {
     referenceOrLatest('before', before);
     referenceOrLatest('after', after);
-    return jsonReady(
-      await diff(this.#engine, this.#catalog, [before, after], this.#bounded(options, CALL_RULES.diff)),
-    );
+    return jsonReady(await diff(this.#run, [before, after], this.#bounded(options, CALL_RULES.diff)));
   }
 
   async lease(options: LeaseOptions): Promise<Lease> {
-    return jsonReady(await takeLease(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.lease)));
+    return jsonReady(await takeLease(this.#run, this.#bounded(options, CALL_RULES.lease)));
   }
 
   async releaseLease(id: string, options: WaitOptions = {}): Promise<boolean> {
-    return releaseLease(this.#engine, id, this.#bounded(options, CALL_RULES.wait));
+    return releaseLease(this.#run, id, this.#bounded(options, CALL_RULES.wait));
   }
 
   async leases(options: WaitOptions & { version?: CheckpointReference | undefined } = {}): Promise<Lease[]> {
-    return jsonReady(await callersLeases(this.#engine, this.#bounded(options, CALL_RULES.leases)));
+    return jsonReady(await callersLeases(this.#run, this.#bounded(options, CALL_RULES.leases)));
   }
 
   async verify(options: VerifyOptions = {}): Promise<VerifyResult> {
-    return jsonReady(await verify(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.verify)));
+    return jsonReady(await verify(this.#run, this.#bounded(options, CALL_RULES.verify)));
   }
 
   async recover(token: string, options: WaitOptions = {}): Promise<RecoverResult> {
-    return jsonReady(
-      await recover(this.#engine, this.#catalog, token, this.#bounded(options, CALL_RULES.wait).signal),
-    );
+    return jsonReady(await recover(this.#run, token, this.#bounded(options, CALL_RULES.wait).signal));
   }
 
   async runsBelow(options: CallOptions = {}): Promise<readonly string[]> {
-    return findRunsBelow(this.#engine.records, this.#bounded(options, CALL_RULES.call));
+    return findRunsBelow(this.#run.records, this.#bounded(options, CALL_RULES.call));
   }
 
   async log(options: LogOptions = {}): Promise<LogEntry[]> {
-    return jsonReady(await readLog(this.#catalog, this.#bounded(options, CALL_RULES.log)));
+    return jsonReady(await readLog(this.#run.catalog, this.#bounded(options, CALL_RULES.log)));
   }
 
   async planRetention(options: RetentionOptions = {}): Promise<RetentionPlan> {
-    return jsonReady(
-      await planOnly(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.planRetention)),
-    );
+    return jsonReady(await planOnly(this.#run, this.#bounded(options, CALL_RULES.planRetention)));
   }
 
   async collect(options: CollectOptions = {}): Promise<CollectResult> {
-    return jsonReady(await collect(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.collect)));
+    return jsonReady(await collect(this.#run, this.#bounded(options, CALL_RULES.collect)));
   }
 
   async setRetention(policy: RetentionPolicy | null, options: WaitOptions = {}): Promise<void> {
-    return setRetention(this.#engine, this.#catalog, policy, this.#bounded(options, CALL_RULES.wait));
+    return setRetention(this.#run, policy, this.#bounded(options, CALL_RULES.wait));
   }
 
   async retention(options: WaitOptions = {}): Promise<RetentionPolicy | null> {
-    return jsonReady(await retention(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait)));
+    return jsonReady(await retention(this.#run, this.#bounded(options, CALL_RULES.wait)));
   }
 
   async pin(checkpoint: CheckpointReference, label: string, options: WaitOptions = {}): Promise<void> {
-    return pin(this.#engine, this.#catalog, { checkpoint, label }, this.#bounded(options, CALL_RULES.wait));
+    return pin(this.#run, { checkpoint, label }, this.#bounded(options, CALL_RULES.wait));
   }
 
   async unpin(
@@ -337,36 +323,32 @@ class Manager implements CheckpointManager {
     label?: string,
     options: WaitOptions = {},
   ): Promise<readonly string[]> {
-    return unpin(this.#engine, this.#catalog, { checkpoint, label }, this.#bounded(options, CALL_RULES.wait));
+    return unpin(this.#run, { checkpoint, label }, this.#bounded(options, CALL_RULES.wait));
   }
 
   async undelete(checkpoint: CheckpointReference, options: WaitOptions = {}): Promise<void> {
-    return undelete(this.#engine, this.#catalog, checkpoint, this.#bounded(options, CALL_RULES.wait));
+    return undelete(this.#run, checkpoint, this.#bounded(options, CALL_RULES.wait));
   }
 
   async annotate(checkpoint: CheckpointReference, options: AnnotateOptions = {}): Promise<CheckpointId> {
-    return jsonReady(
-      await annotate(this.#engine, this.#catalog, checkpoint, this.#bounded(options, CALL_RULES.annotate)),
-    );
+    return jsonReady(await annotate(this.#run, checkpoint, this.#bounded(options, CALL_RULES.annotate)));
   }
 
   async begun(options: WaitOptions = {}): Promise<readonly BegunVersion[]> {
-    return jsonReady(await begun(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait)));
+    return jsonReady(await begun(this.#run, this.#bounded(options, CALL_RULES.wait)));
   }
 
   async fsck(options: WaitOptions = {}): Promise<FsckResult> {
-    return jsonReady(await fsck(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait)));
+    return jsonReady(await fsck(this.#run, this.#bounded(options, CALL_RULES.wait)));
   }
 
   async rebuildCatalog(options: RebuildOptions = {}): Promise<RebuildResult> {
-    return jsonReady(
-      await rebuildCatalog(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.rebuild)),
-    );
+    return jsonReady(await rebuildCatalog(this.#run, this.#bounded(options, CALL_RULES.rebuild)));
   }
 
   async releaseSkipped(manifestKey: string, options: WaitOptions = {}): Promise<void> {
     text('manifestKey', manifestKey);
-    return releaseSkipped(this.#engine, this.#catalog, manifestKey, this.#bounded(options, CALL_RULES.wait));
+    return releaseSkipped(this.#run, manifestKey, this.#bounded(options, CALL_RULES.wait));
   }
 
   close(): Promise<void> {
@@ -379,8 +361,8 @@ class Manager implements CheckpointManager {
   }
 
   async #close(): Promise<void> {
-    const { clock, retention, store } = this.#engine;
-    await retention.close(this.#engine);
+    const { clock, retention, store } = this.#run;
+    await retention.close(this.#run);
     const why = new CheckpointError('Aborted', 'the manager was closed');
     this.#closing.abort(why);
     await waitAtMost(clock, END_TIMEOUT_MS, this.#settled(why));
@@ -388,14 +370,10 @@ class Manager implements CheckpointManager {
   }
 
   async #settled(why: CheckpointError): Promise<void> {
-    const { openFiles, uploads } = this.#engine;
+    const { openFiles, uploads } = this.#run;
     const files = Promise.all([...openFiles].map((file) => file.end(why)));
-    await Promise.all([files, this.#transfer.close(), this.#catalog.settled()]);
+    await Promise.all([files, this.#run.transfer.close(), this.#run.catalog.settled()]);
     await uploads.settled();
-  }
-
-  get #side(): RunSide {
-    return { engine: this.#engine, catalog: this.#catalog };
   }
 
   /** The run to copy from. Its signal also fires when either manager is closed. */
@@ -403,21 +381,21 @@ class Manager implements CheckpointManager {
     source: CheckpointManager,
     options: T,
     rules: Rules<T>,
-  ): { from: RunSide; bounded: T & { signal: AbortSignal } } {
-    if (typeof source !== 'object' || source === null || !(#engine in source)) {
+  ): { from: RunContext; bounded: T & { signal: AbortSignal } } {
+    if (typeof source !== 'object' || source === null || !(#run in source)) {
       throw new CheckpointError(
         'InvalidArgument',
         'the source is to be a manager that this copy of Holdfast has opened',
       );
     }
     const bounded = this.#bounded(options, rules);
-    return { from: source.#side, bounded: { ...bounded, signal: source.#until(bounded.signal) } };
+    return { from: source.#run, bounded: { ...bounded, signal: source.#until(bounded.signal) } };
   }
 
   /** Checks the options. The signal in the result also fires when the manager is closed. */
   #bounded<T extends WaitOptions>(options: T, rules: Rules<T>): T & { signal: AbortSignal } {
     checkOptions(options, rules, 'what the call is given');
-    const onProgress = toldEvents(options.onProgress, this.#engine.logger);
+    const onProgress = toldEvents(options.onProgress, this.#run.logger);
     return { ...options, ...(onProgress && { onProgress }), signal: this.#until(options.signal) };
   }
 
@@ -431,12 +409,12 @@ class Manager implements CheckpointManager {
    * seen: a further request could fail and hide the commit.
    */
   #summary(checkpoint: CatalogCheckpoint): CheckpointSummary {
-    this.#engine.retention.start();
-    return summaryOf(this.#catalog.seen.state, checkpoint, this.#catalog.storeTimeMs);
+    this.#run.retention.start();
+    return summaryOf(this.#run.catalog.seen.state, checkpoint, this.#run.catalog.storeTimeMs);
   }
 
   /** Applies the retention rules in the background after a call that may have committed. */
   #thenRetain<T>(over: Promise<T>): Promise<T> {
-    return over.finally(() => this.#engine.retention.start());
+    return over.finally(() => this.#run.retention.start());
   }
 }

@@ -24,7 +24,7 @@ import { Union } from '../plan/assemble.ts';
 import { refersToReceipts } from '../plan/file-lists.ts';
 import { stateNameOf } from '../plan/state.ts';
 import { totalBytes } from '../plan/stored-file.ts';
-import type { Engine } from './engine.ts';
+import type { RunParts } from './parts.ts';
 import { getByDigest } from './records.ts';
 import { readSlices } from './slices.ts';
 
@@ -33,18 +33,18 @@ import { readSlices } from './slices.ts';
  * Throws `Corrupt` with the problem.
  */
 export async function readManifest(
-  engine: Engine,
+  run: RunParts,
   checkpoint: CatalogCheckpoint,
   signal: AbortSignal | undefined,
 ): Promise<Manifest> {
   const { manifestKey: key, manifestSha256 } = checkpoint;
   const { id } = checkpoint;
-  const bytes = await getByDigest(engine, key, manifestSha256, signal);
-  const manifest = decodeRecord('manifest', bytes, { key, store: engine.store.uri });
+  const bytes = await getByDigest(run, key, manifestSha256, signal);
+  const manifest = decodeRecord('manifest', bytes, { key, store: run.store.uri });
   const problem = manifestProblem(manifest, id) ?? sizeProblem(manifest, checkpoint);
   if (!problem) return manifest;
   throw new CheckpointError('Corrupt', `${key} cannot be used: ${problem}`, {
-    context: { store: engine.store.uri, key, version: id.version },
+    context: { store: run.store.uri, key, version: id.version },
   });
 }
 
@@ -123,17 +123,17 @@ export function summaryOf(
 
 /** All that the records say about a checkpoint. One GET, plus those of `readSlices`. */
 export async function readDetails(
-  engine: Engine,
+  run: RunParts,
   checkpoint: CatalogCheckpoint,
   summary: CheckpointSummary,
   signal: AbortSignal | undefined,
 ): Promise<CheckpointDetails> {
-  const manifest = await readManifest(engine, checkpoint, signal);
+  const manifest = await readManifest(run, checkpoint, signal);
   const union = new Union();
   const writers: WriterState[] = [];
   const files: CheckpointDetails['files'][number][] = [];
   const directories = new Set<string>();
-  for await (const { writer, said, isFirst, files: more } of readSlices(engine, manifest, { signal })) {
+  for await (const { writer, said, isFirst, files: more } of readSlices(run, manifest, { signal })) {
     if (isFirst) {
       union.add(said);
       writers.push(writerState(writer, said.taken));

@@ -17,12 +17,13 @@ import {
 } from '../plan/mirror.ts';
 import { findById, findByVersion } from '../plan/state.ts';
 import { recordAnnotation } from './annotate.ts';
-import type { Head, RunSide } from './catalog.ts';
 import { contentOf, readCommitted, readOriginal } from './committed-files.ts';
+import type { RunContext } from './context.ts';
 import { copyCheckpoint } from './copy-checkpoint.ts';
 import { tellingWhatStands } from './decide.ts';
-import { newId } from './engine.ts';
+import type { Head } from './head.ts';
 import { assertNotOvertaken, join, joinToSave, type Membership, newAttempt } from './join.ts';
+import { newId } from './record-io.ts';
 import { isUnanswered } from './records.ts';
 
 interface Mirror extends MirrorOptions {
@@ -37,7 +38,7 @@ interface Mirror extends MirrorOptions {
   readonly assertTarget?: (head: Head) => void;
 }
 
-export async function mirror(source: RunSide, target: RunSide, options: Mirror): Promise<MirrorResult> {
+export async function mirror(source: RunContext, target: RunContext, options: Mirror): Promise<MirrorResult> {
   checkTogether(options);
   return tellingWhatStands((done) =>
     mirrorAll(new Mirroring(source, target, options, done), target, options),
@@ -46,7 +47,7 @@ export async function mirror(source: RunSide, target: RunSide, options: Mirror):
 
 async function mirrorAll(
   mirroring: Mirroring,
-  target: RunSide,
+  target: RunContext,
   { watchIntervalMs, caller, signal, onProgress }: Mirror,
 ): Promise<MirrorResult> {
   for (;;) {
@@ -66,7 +67,7 @@ async function mirrorAll(
       });
     }
     // An error of the sleep is ignored, because the signal is checked after it.
-    await target.engine.clock.sleep(watchIntervalMs, signal).catch(() => undefined);
+    await target.clock.sleep(watchIntervalMs, signal).catch(() => undefined);
     if (caller?.aborted) return mirroring.result;
     throwIfAborted(signal);
   }
@@ -79,8 +80,8 @@ function checkTogether({ watchIntervalMs, versions }: MirrorOptions): void {
 }
 
 class Mirroring {
-  readonly #source: RunSide;
-  readonly #target: RunSide;
+  readonly #source: RunContext;
+  readonly #target: RunContext;
   readonly #options: Mirror;
   /** See `tellingWhatStands`. */
   readonly #done: string[];
@@ -92,7 +93,7 @@ class Mirroring {
   readonly #settled = new Map<string, CatalogCheckpoint>();
   #membership: Membership | undefined;
 
-  constructor(source: RunSide, target: RunSide, options: Mirror, done: string[]) {
+  constructor(source: RunContext, target: RunContext, options: Mirror, done: string[]) {
     this.#done = done;
     this.#source = source;
     this.#target = target;
@@ -115,7 +116,7 @@ class Mirroring {
     const { answer: wanted, head: from } = await this.#source.catalog.ask(select, signal);
     if (from.seq === 0) {
       if (watchIntervalMs !== undefined) return;
-      const { uri } = this.#source.engine.store;
+      const { uri } = this.#source.store;
       throw new CheckpointError('NotFound', `there is no run at ${uri}`, {
         context: { store: uri, run: 'missing' },
       });
@@ -165,8 +166,8 @@ class Mirroring {
   async #compare(checkpoint: CatalogCheckpoint, there: CatalogCheckpoint): Promise<void> {
     const { signal } = this.#options;
     const { version } = checkpoint.id;
-    const original = await contentOf(await readOriginal(this.#source.engine, checkpoint, signal), signal);
-    const copy = await contentOf(await readCommitted(this.#target.engine, there, signal), signal);
+    const original = await contentOf(await readOriginal(this.#source, checkpoint, signal), signal);
+    const copy = await contentOf(await readCommitted(this.#target, there, signal), signal);
     const difference = differenceOf(original, copy);
     if (difference !== undefined) {
       throw this.#error(
@@ -189,10 +190,10 @@ class Mirroring {
   ): Promise<void> {
     const missing = missingAnnotation(checkpoint, there, saved);
     if (!missing) return;
-    const { engine, catalog } = this.#target;
+    const run = this.#target;
     const { version } = checkpoint.id;
     try {
-      await recordAnnotation(engine, catalog, there.id, { ...missing, signal: this.#options.signal });
+      await recordAnnotation(run, there.id, { ...missing, signal: this.#options.signal });
       this.#annotated.add(version);
       this.#done.push(`annotated: version ${version}`);
     } catch (error) {
@@ -230,35 +231,35 @@ class Mirroring {
    * which does not take over again.
    */
   async #join(origin: MirrorOrigin, worldSize: number, signal: AbortSignal): Promise<Membership> {
-    const { engine, catalog } = this.#target;
+    const run = this.#target;
     const joined = this.#membership;
     if (joined?.writer.count === worldSize && isMirrorAttempt(joined.attempt.id, origin)) return joined;
-    const head = await catalog.read(signal);
-    if (joined) assertNotOvertaken(engine, head, { ...joined, writer: joined.writer.index });
+    const head = await run.catalog.read(signal);
+    if (joined) assertNotOvertaken(run, head, { ...joined, writer: joined.writer.index });
     const { state } = head;
     const goesOn = !joined && state.worldSize === worldSize && isMirrorAttempt(state.attempt, origin);
-    const id = goesOn ? state.attempt : mirrorAttempt(origin, newId(engine));
+    const id = goesOn ? state.attempt : mirrorAttempt(origin, newId(run));
     const joining = {
-      attempt: newAttempt(engine, id, false),
+      attempt: newAttempt(run, id, false),
       writer: { index: 0, count: worldSize },
       signal,
     };
-    this.#membership = await joinToSave(join(engine, catalog, joining));
+    this.#membership = await joinToSave(join(run, joining));
     return this.#membership;
   }
 
   /** Why the source cannot give this checkpoint. `undefined`: the error must stop the mirror. */
   async #reasonToPassOver(error: unknown, { id }: CatalogCheckpoint): Promise<string | undefined> {
-    const { engine, catalog } = this.#source;
+    const run = this.#source;
     const isDamaged = isCheckpointError(error, 'Corrupt') && error.context['lent'] === true;
     if (!isDamaged && !isCheckpointError(error, 'NotFound')) return undefined;
-    const { answer } = await catalog.ask(({ state }) => findById(state, id), this.#options.signal);
+    const { answer } = await run.catalog.ask(({ state }) => findById(state, id), this.#options.signal);
     if (answer?.state !== 'LIVE') return 'it was retired or removed from the source meanwhile';
     if (!isDamaged) return undefined;
     if (this.#options.onCorrupt === 'skip') return `it is damaged in the source: ${error.message}`;
     throw new CheckpointError(
       'Corrupt',
-      `version ${id.version} of ${engine.store.uri} is damaged: ${error.message}`,
+      `version ${id.version} of ${run.store.uri} is damaged: ${error.message}`,
       {
         context: { ...error.context, version: id.version },
         cause: error,
@@ -269,12 +270,12 @@ class Mirroring {
   #passOver({ id: { version } }: CatalogCheckpoint, reason: string): void {
     this.#skipped.push({ version, reason });
     this.#options.onProgress?.({ type: 'skipped', version, reason });
-    this.#target.engine.logger.log('warn', `version ${version} is not mirrored: ${reason}`);
+    this.#target.logger.log('warn', `version ${version} is not mirrored: ${reason}`);
   }
 
   #error(code: 'Conflict' | 'InvalidArgument', what: string, version: bigint): CheckpointError {
-    const store = this.#target.engine.store.uri;
-    const message = `${this.#source.engine.store.uri} cannot be mirrored into ${store}: ${what}`;
+    const store = this.#target.store.uri;
+    const message = `${this.#source.store.uri} cannot be mirrored into ${store}: ${what}`;
     return new CheckpointError(code, message, { context: { store, version } });
   }
 }

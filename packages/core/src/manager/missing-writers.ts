@@ -17,7 +17,7 @@ import {
   type WriterLife,
 } from '../format/index.ts';
 import { type ListedClaim, listClaims } from './claims.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
 
 /** Ages are by the store's clock. */
 export class Traces {
@@ -73,11 +73,11 @@ export interface ListedUpload {
  * Uploads in parts that have a record, whether in progress or left behind. One list page per 1,000.
  */
 export async function listRecordedUploads(
-  engine: Engine,
+  run: RunContext,
   signal: AbortSignal | undefined,
 ): Promise<ListedUpload[]> {
   const uploads: ListedUpload[] = [];
-  for await (const { objects, storeTimeMs } of engine.records.list(uploadsPrefix, { signal })) {
+  for await (const { objects, storeTimeMs } of run.records.list(uploadsPrefix, { signal })) {
     for (const { key, createdAtMs } of objects) {
       const whose = parseUploadId(parseUploadKey(key) ?? '');
       if (whose) uploads.push({ ...whose, ageMs: storeTimeMs - createdAtMs });
@@ -91,24 +91,24 @@ export async function listRecordedUploads(
  * 1,000 uploads of the run.
  */
 export async function describeMissing(
-  engine: Engine,
+  run: RunContext,
   id: CheckpointId,
   missing: readonly number[],
   signal: AbortSignal | undefined,
 ): Promise<MissingWriter[]> {
   const [claims, traces] = await Promise.all([
-    listClaims(engine, { lineage: id.lineage, epoch: id.epoch, signal }),
-    tracesOf(engine, id, signal),
+    listClaims(run, { lineage: id.lineage, epoch: id.epoch, signal }),
+    tracesOf(run, id, signal),
   ]);
   return describeEach(missing, { version: id.version, traces, claims });
 }
 
-async function tracesOf(engine: Engine, id: CheckpointId, signal: AbortSignal | undefined): Promise<Traces> {
+async function tracesOf(run: RunContext, id: CheckpointId, signal: AbortSignal | undefined): Promise<Traces> {
   const traces = new Traces();
-  for await (const { objects, storeTimeMs } of engine.records.list(checkpointPrefix(id), { signal })) {
+  for await (const { objects, storeTimeMs } of run.records.list(checkpointPrefix(id), { signal })) {
     for (const object of objects) traces.addObject(object, storeTimeMs);
   }
-  for (const upload of await listRecordedUploads(engine, signal)) {
+  for (const upload of await listRecordedUploads(run, signal)) {
     if (idEquals(upload.id, id)) traces.addUpload(upload);
   }
   return traces;

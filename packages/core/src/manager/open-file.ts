@@ -9,9 +9,8 @@ import type { RandomSource } from '../contract/files.ts';
 import type { CatalogCheckpoint, FileRecord } from '../format/index.ts';
 import { requireById } from '../plan/select.ts';
 import type { TransferOptions } from '../transfer/index.ts';
-import type { Catalog } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { waitAtMost } from './deadline.ts';
-import type { Engine } from './engine.ts';
 import type { LeaseHolder } from './lease.ts';
 import { readManifest } from './manifest.ts';
 import { leaseCheckpoint } from './restore.ts';
@@ -23,8 +22,7 @@ const END_TIMEOUT_MS = 800;
 const RELEASE_TIMEOUT_MS = 1000;
 
 export interface OpenFileParts {
-  readonly engine: Engine;
-  readonly catalog: Catalog;
+  readonly run: RunContext;
   readonly checkpoint: CatalogCheckpoint;
   readonly name: string;
   /** If one of them fires, the file is closed. */
@@ -47,7 +45,7 @@ export class OpenFile {
 
   constructor(parts: OpenFileParts) {
     this.#parts = parts;
-    parts.engine.openFiles.add(this);
+    parts.run.openFiles.add(this);
     for (const signal of parts.signals) {
       if (signal.aborted) void this.end(abortError(signal));
       else signal.addEventListener('abort', this.#onAbort, { once: true });
@@ -83,12 +81,9 @@ export class OpenFile {
   /** Ends the file when the caller no longer refers to `handle`. */
   endWith(handle: object): void {
     if (this.signal.aborted) return;
-    const { engine, name } = this.#parts;
+    const { run, name } = this.#parts;
     this.#forgetHandle = whenDropped(handle, () => {
-      engine.logger.log(
-        'info',
-        `"${name}" was dropped while it was open: close or cancel it to free it sooner`,
-      );
+      run.logger.log('info', `"${name}" was dropped while it was open: close or cancel it to free it sooner`);
       void this.end(new CheckpointError('Aborted', `"${name}" was dropped`));
     });
   }
@@ -107,10 +102,10 @@ export class OpenFile {
   }
 
   async #open(): Promise<{ lease: LeaseHolder; file: FileRecord }> {
-    const { engine, catalog, checkpoint } = this.#parts;
-    const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[2]>[0]) =>
+    const { run, checkpoint } = this.#parts;
+    const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[1]>[0]) =>
       requireById(head.state, checkpoint.id);
-    const { lease } = await leaseCheckpoint(engine, catalog, choose, this.signal);
+    const { lease } = await leaseCheckpoint(run, choose, this.signal);
     this.#lease = lease;
     lease.lost.addEventListener('abort', () => void this.end(lease.lost.reason), { once: true });
     try {
@@ -121,20 +116,20 @@ export class OpenFile {
   }
 
   async #find(): Promise<FileRecord> {
-    const { engine, checkpoint, name } = this.#parts;
-    const manifest = await readManifest(engine, checkpoint, this.signal);
-    const file = await findFile(engine, manifest, name, this.signal);
+    const { run, checkpoint, name } = this.#parts;
+    const manifest = await readManifest(run, checkpoint, this.signal);
+    const file = await findFile(run, manifest, name, this.signal);
     if (file) return file;
     throw noSuchFile(checkpoint.id, name);
   }
 
   async #end(why: CheckpointError): Promise<void> {
-    const { engine, signals } = this.#parts;
+    const { run, signals } = this.#parts;
     for (const signal of signals) signal.removeEventListener('abort', this.#onAbort);
     this.#forgetHandle(); // the stack of `why` may refer to the handle
     this.#stop.abort(why);
-    await waitAtMost(engine.clock, END_TIMEOUT_MS, this.#release());
-    engine.openFiles.delete(this);
+    await waitAtMost(run.clock, END_TIMEOUT_MS, this.#release());
+    run.openFiles.delete(this);
   }
 
   async #release(): Promise<void> {
@@ -155,22 +150,22 @@ function noSuchFile({ version }: CheckpointId, name: string): CheckpointError {
  * The bytes of the file in order. The stream ends after the last byte, at the first error, or by
  * `cancel`.
  */
-export function inputStream(engine: Engine, open: OpenFile, name: string): ReadableStream<Uint8Array> {
-  const stream = new InputStream(engine, open, name);
+export function inputStream(run: RunContext, open: OpenFile, name: string): ReadableStream<Uint8Array> {
+  const stream = new InputStream(run, open, name);
   open.endWith(stream);
   return stream;
 }
 
 /** For `openSource`. The lease is held when it resolves. */
 export async function randomSource(
-  engine: Engine,
+  run: RunContext,
   open: OpenFile,
   name: string,
   options: Pick<TransferOptions, 'onRetry'>,
 ): Promise<RandomSource> {
   try {
     const source = await open.during(async (file) =>
-      engine.transfer.source(file, { ...options, signal: open.signal }),
+      run.transfer.source(file, { ...options, signal: open.signal }),
     );
     const handle: RandomSource = {
       sizeBytes: source.sizeBytes,
@@ -192,9 +187,9 @@ type IteratorOptions = Parameters<ReadableStream<Uint8Array>['values']>[0];
 class InputStream extends ReadableStream<Uint8Array> {
   readonly #stop: () => Promise<void>;
 
-  constructor(engine: Engine, open: OpenFile, name: string) {
+  constructor(run: RunContext, open: OpenFile, name: string) {
     const stop = () => open.end(new CheckpointError('Aborted', `the stream of "${name}" was cancelled`));
-    super({ pull: pullFrom(engine, open, name), cancel: stop }, { highWaterMark: 0 });
+    super({ pull: pullFrom(run, open, name), cancel: stop }, { highWaterMark: 0 });
     this.#stop = stop;
   }
 
@@ -217,10 +212,10 @@ class InputStream extends ReadableStream<Uint8Array> {
   }
 }
 
-function pullFrom(engine: Engine, open: OpenFile, name: string) {
+function pullFrom(run: RunContext, open: OpenFile, name: string) {
   let chunks: ReadableStreamDefaultReader<Uint8Array> | undefined;
   const next = (file: FileRecord) => {
-    chunks ??= engine.transfer.stream(file, { signal: open.signal }).getReader();
+    chunks ??= run.transfer.stream(file, { signal: open.signal }).getReader();
     return chunks.read();
   };
   return async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {

@@ -8,8 +8,8 @@ import { CheckpointError } from '../contract/errors.ts';
 import { checkLogicalName } from '../format/index.ts';
 import { planStream } from '../plan/parts.ts';
 import type { UploadedFile } from '../transfer/index.ts';
+import type { RunContext } from './context.ts';
 import { waitAtMost } from './deadline.ts';
-import type { Engine } from './engine.ts';
 import { Handoff } from './handoff.ts';
 import type { SaveSession } from './session.ts';
 import { checkFileCount } from './sources.ts';
@@ -18,7 +18,7 @@ import { checkFileCount } from './sources.ts';
 const END_TIMEOUT_MS = 800;
 
 export class OutputFiles {
-  readonly #engine: Engine;
+  readonly #run: RunContext;
   readonly #session: Pick<SaveSession, 'upload'>;
   /** In the order in which they were opened. */
   readonly #open = new Set<Output>();
@@ -33,15 +33,15 @@ export class OutputFiles {
   readonly #failed = new Map<string, Output>();
   #count = 0;
 
-  constructor(engine: Engine, session: Pick<SaveSession, 'upload'>) {
-    this.#engine = engine;
+  constructor(run: RunContext, session: Pick<SaveSession, 'upload'>) {
+    this.#run = run;
     this.#session = session;
   }
 
   open(name: string): WritableStream<Uint8Array> {
     checkLogicalName(name);
     checkFileCount(this.#whole.size + this.#open.size + 1);
-    const openMax = planStream(this.#engine.settings, this.#engine.store.capabilities).streamCountMax;
+    const openMax = planStream(this.#run.settings, this.#run.store.capabilities).streamCountMax;
     if (this.#open.size >= openMax) {
       throw new CheckpointError(
         'InvalidArgument',
@@ -56,7 +56,7 @@ export class OutputFiles {
         () => undefined, // `onFailed` has recorded the failure
       )
       .finally(() => this.#open.delete(output));
-    const stream = streamInto(output, over, () => waitAtMost(this.#engine.clock, END_TIMEOUT_MS, over));
+    const stream = streamInto(output, over, () => waitAtMost(this.#run.clock, END_TIMEOUT_MS, over));
     const forget = whenDropped(stream, () =>
       output.fail(new CheckpointError('Aborted', 'the output stream was dropped before it was closed')),
     );

@@ -5,7 +5,7 @@
 
 import { CheckpointError, toCheckpointError } from '../contract/errors.ts';
 import type { ListedObject } from '../plan/sweep.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
 import { backOff, isUnanswered } from './records.ts';
 
 /** Maximum number of undeleted objects that are listed by key. */
@@ -13,7 +13,7 @@ const HELD_MAX = 100;
 const NOT_OURS = ['Denied', 'ReadOnly'] as const;
 
 export class PacedDeletion {
-  readonly #engine: Engine;
+  readonly #run: RunContext;
   readonly #signal: AbortSignal | undefined;
   readonly held: { readonly key: string; readonly reason: string }[] = [];
   heldCount = 0;
@@ -22,8 +22,8 @@ export class PacedDeletion {
   #firstHeld: CheckpointError | undefined;
   #dueAtMs = 0;
 
-  constructor(engine: Engine, signal: AbortSignal | undefined) {
-    this.#engine = engine;
+  constructor(run: RunContext, signal: AbortSignal | undefined) {
+    this.#run = run;
     this.#signal = signal;
   }
 
@@ -33,7 +33,7 @@ export class PacedDeletion {
    * objects. Throws if a request fails as a whole.
    */
   async delete(objects: readonly ListedObject[]): Promise<number> {
-    const { store, settings } = this.#engine;
+    const { store, settings } = this.#run;
     const batchSize = Math.min(store.capabilities.maxDeleteKeys, settings.deletesPerSecondMax);
     const before = this.objectCount;
     for (let at = 0; at < objects.length; at += batchSize) {
@@ -65,7 +65,7 @@ export class PacedDeletion {
 
   async #deleteBatch(batch: readonly ListedObject[]): Promise<void> {
     await this.#waitForTurn(batch.length);
-    const { clock, settings } = this.#engine;
+    const { clock, settings } = this.#run;
     const untilMs = clock.monotonicMs() + settings.retryTimeoutMs;
     let left = batch;
     for (let attempt = 0; ; attempt++) {
@@ -76,13 +76,13 @@ export class PacedDeletion {
         if (isLast || !isUnanswered(each.error)) this.hold(each.object.key, each.error);
       if (isLast || repeatable.length === 0) return;
       left = repeatable.map(({ object }) => object);
-      await backOff(this.#engine, attempt, this.#signal, repeatable[0]?.error);
+      await backOff(this.#run, attempt, this.#signal, repeatable[0]?.error);
     }
   }
 
   async #send(batch: readonly ListedObject[]): Promise<{ object: ListedObject; error: CheckpointError }[]> {
     const keys = batch.map(({ key }) => key);
-    const results = await this.#engine.records.deleteMany(keys, { signal: this.#signal });
+    const results = await this.#run.records.deleteMany(keys, { signal: this.#signal });
     const failed: { object: ListedObject; error: CheckpointError }[] = [];
     for (const [index, object] of batch.entries()) {
       const error = results[index]?.error;
@@ -97,7 +97,7 @@ export class PacedDeletion {
 
   /** The first batch goes at once. Each batch delays the next by its number of keys. */
   async #waitForTurn(keyCount: number): Promise<void> {
-    const { clock, settings } = this.#engine;
+    const { clock, settings } = this.#run;
     const nowMs = clock.monotonicMs();
     if (this.#dueAtMs > nowMs) await clock.sleep(this.#dueAtMs - nowMs, this.#signal);
     this.#dueAtMs = Math.max(this.#dueAtMs, nowMs) + (keyCount * 1000) / settings.deletesPerSecondMax;

@@ -4,20 +4,20 @@ import { CheckpointError } from '../contract/errors.ts';
 import { bytesEqual, decodeRecord, idEquals, type PageRef, pageKey, sha256, toHex } from '../format/index.ts';
 import { type OpenPage, pageKeyOf, summaryOfPage } from '../plan/pages.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
+import type { RunParts } from './parts.ts';
 import { getOrNull } from './records.ts';
 
 /** Maximum number of cached checkpoints of pages: about 20 MB. */
 const CHECKPOINTS_REMEMBERED_MAX = 32_768;
 
 export class PageReader {
-  readonly #engine: Engine;
+  readonly #run: RunParts;
   /** By key, in order of last use. A page never changes. */
   readonly #remembered = new Map<string, OpenPage>();
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(run: RunParts) {
+    this.#run = run;
   }
 
   /**
@@ -30,7 +30,7 @@ export class PageReader {
     runId: string,
     signal: AbortSignal | undefined,
   ): Promise<(OpenPage | null)[]> {
-    const { clock, settings, store } = this.#engine;
+    const { clock, settings, store } = this.#run;
     const bounds = {
       clock,
       timeoutMs: settings.recordTimeoutMs,
@@ -47,16 +47,16 @@ export class PageReader {
     const key = pageKeyOf(ref);
     const known = this.#remembered.get(key);
     if (known) return this.#remember(key, { ...known, ref });
-    const bytes = await getOrNull(this.#engine.records, key, signal);
+    const bytes = await getOrNull(this.#run.records, key, signal);
     if (!bytes) return null;
     const problem = (what: string) =>
       new CheckpointError('Corrupt', `${key} is not what belongs there: ${what}`, {
-        context: { store: this.#engine.store.uri, key },
+        context: { store: this.#run.store.uri, key },
       });
     const found = sha256(bytes);
     if (!bytesEqual(found, ref.sha256))
       throw problem(`its sha256 is ${toHex(found)}, not ${toHex(ref.sha256)}`);
-    const page = decodeRecord('catalog-page', bytes, { key, store: this.#engine.store.uri });
+    const page = decodeRecord('catalog-page', bytes, { key, store: this.#run.store.uri });
     if (page.seq !== ref.seq || pageKey(page.seq, found) !== key) throw problem(`it is of entry ${page.seq}`);
     if (page.runId !== runId) throw problem(`it is of run ${page.runId}, not ${runId}`);
     const { checkpoints } = page;

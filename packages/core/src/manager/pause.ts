@@ -11,8 +11,8 @@ import {
   throwIfAborted,
   unlessAborted,
 } from '../contract/errors.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
 
 type PauseHook = NonNullable<ConsistencyOptions['pause']>;
 
@@ -38,14 +38,14 @@ type Resume = () => Promise<CheckpointError | undefined>;
  * discarded then.
  */
 export async function whilePaused<T>(
-  engine: Pick<Engine, 'clock' | 'logger'>,
+  run: Pick<RunContext, 'clock' | 'logger'>,
   { hook, timeoutMs, signal, what }: Pause,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   let doing = 'pause()';
-  const bounds = { clock: engine.clock, timeoutMs, what: () => doing, signal };
+  const bounds = { clock: run.clock, timeoutMs, what: () => doing, signal };
   return withDeadline(bounds, async (until) => {
-    const resume = await callHook(engine, hook, until);
+    const resume = await callHook(run, hook, until);
     doing = `pause() and ${what}`;
     const resumeEarly = () => void resume();
     until.addEventListener('abort', resumeEarly, { once: true });
@@ -54,7 +54,7 @@ export async function whilePaused<T>(
       throwIfAborted(until);
       result = await work(until);
     } catch (error) {
-      void resume().then((problem) => tell(engine, problem));
+      void resume().then((problem) => tell(run, problem));
       // This wait is bounded in time. Its error is ignored: the error of `work` is thrown.
       await unlessAborted(resume(), until).catch(() => undefined);
       throw until.aborted ? abortError(until) : error;
@@ -74,7 +74,7 @@ export async function whilePaused<T>(
  * continues as soon as the hook resolves.
  */
 async function callHook(
-  engine: Pick<Engine, 'logger'>,
+  run: Pick<RunContext, 'logger'>,
   hook: PauseHook,
   until: AbortSignal,
 ): Promise<Resume> {
@@ -84,7 +84,7 @@ async function callHook(
     return await unlessAborted(called, until);
   } catch (error) {
     if (!until.aborted) throw hookError('pause()', error);
-    const resumeLate = async (resume: Resume) => tell(engine, await resume());
+    const resumeLate = async (resume: Resume) => tell(run, await resume());
     void called.then(resumeLate, () => undefined); // a hook that fails has paused nothing
     throw abortError(until);
   }
@@ -113,7 +113,7 @@ function resumeOnce(resume: unknown): Resume {
 }
 
 /** Logs the problem, because no caller waits for it any more. */
-function tell({ logger }: Pick<Engine, 'logger'>, problem: CheckpointError | undefined): void {
+function tell({ logger }: Pick<RunContext, 'logger'>, problem: CheckpointError | undefined): void {
   if (problem) logger.log('warn', problem.message);
 }
 

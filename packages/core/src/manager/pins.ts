@@ -8,36 +8,34 @@ import { type CatalogCheckpoint, type Reference, type State, toReference } from 
 import { wasRemoved } from '../plan/select.ts';
 import { allReferredTo } from '../plan/state.ts';
 import type { Pin } from '../plan/transaction.ts';
-import type { Catalog, Head } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { askRun, decide, tellingWhatStands } from './decide.ts';
-import type { Engine } from './engine.ts';
+import type { Head } from './head.ts';
 
 const LABEL_LENGTH_MAX = 200;
 const LABEL = new RegExp(`^[^\\p{C}\\p{Zl}\\p{Zp}]{1,${LABEL_LENGTH_MAX}}$`, 'u');
 
 export async function pin(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { checkpoint, label }: { checkpoint: CheckpointReference; label: string },
   { signal }: WaitOptions,
 ): Promise<void> {
   const wanted = toReference(checkpoint);
   checkLabel(label);
-  await decide(engine, catalog, ({ state }) => pinning(state, 'pin', requireLive(state, wanted), label), {
+  await decide(run, ({ state }) => pinning(state, 'pin', requireLive(state, wanted), label), {
     what: `the pin of version ${referenceText(wanted)}`,
     signal,
   });
 }
 
 export async function unpin(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { checkpoint, label }: { checkpoint: CheckpointReference; label: string | undefined },
   { signal }: WaitOptions,
 ): Promise<readonly string[]> {
   const wanted = toReference(checkpoint);
   if (label !== undefined) checkLabel(label);
-  const { answer } = await askRun(engine, catalog, ({ state }) => requireThere(state, wanted), signal);
+  const { answer } = await askRun(run, ({ state }) => requireThere(state, wanted), signal);
   const { pins } = answer;
   if (label !== undefined && !pins.includes(label)) {
     const has = pins.length === 0 ? 'none' : pins.map((each) => `"${each}"`).join(', ');
@@ -48,7 +46,7 @@ export async function unpin(
     for (const label of labels) {
       const plan = (head: Head) => pinning(head.state, 'unpin', requireThere(head.state, wanted), label);
       const what = `taking the pin "${label}" from version ${referenceText(wanted)}`;
-      await decide(engine, catalog, plan, { what, signal });
+      await decide(run, plan, { what, signal });
       done.push(`the pin "${label}" was taken from version ${referenceText(wanted)}`);
     }
   });
@@ -56,15 +54,13 @@ export async function unpin(
 }
 
 export async function undelete(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   checkpoint: CheckpointReference,
   { signal }: WaitOptions,
 ): Promise<void> {
   const wanted = toReference(checkpoint);
   await decide(
-    engine,
-    catalog,
+    run,
     ({ state }) => {
       const { lineage, epoch } = state;
       const { id } = requireRetiring(state, wanted);

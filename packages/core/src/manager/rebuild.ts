@@ -36,13 +36,13 @@ import {
 import { closePages } from '../plan/pages.ts';
 import { FIRST_SEQ, isRebuildMark, REBUILD_KIND, rebuiltState } from '../plan/rebuild.ts';
 import { allCheckpoints } from '../plan/state.ts';
-import type { Catalog } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline, withLastLook } from './deadline.ts';
 import { decide } from './decide.ts';
-import { type Engine, machineTimeMs, newId } from './engine.ts';
 import { type FoundCheckpoints, findCheckpoints } from './found-manifests.ts';
 import { inBatches } from './in-batches.ts';
 import { summaryOf } from './manifest.ts';
+import { machineTimeMs, newId } from './record-io.ts';
 import {
   createRecord,
   deleteForTidiness,
@@ -54,38 +54,36 @@ import {
 } from './records.ts';
 import { EVERYTHING, listRun, type WholeListing } from './run-listing.ts';
 
-export async function rebuildCatalog(
-  engine: Engine,
-  catalog: Catalog,
-  options: RebuildOptions,
-): Promise<RebuildResult> {
+export async function rebuildCatalog(run: RunContext, options: RebuildOptions): Promise<RebuildResult> {
   const { signal } = options;
-  const begun = await readBegun(engine, catalog, signal);
-  const formerRunId = await readFormerRunId(engine, signal);
+  const begun = await readBegun(run, signal);
+  const formerRunId = await readFormerRunId(run, signal);
   if (begun) {
-    const { answer: checkpoints } = await catalog.ask(({ state }) => allCheckpoints(state), signal, begun);
-    return write(engine, catalog, { entry: begun, formerRunId, checkpoints, skipped: heldBy(begun) }, signal);
+    const { answer: checkpoints } = await run.catalog.ask(
+      ({ state }) => allCheckpoints(state),
+      signal,
+      begun,
+    );
+    return write(run, { entry: begun, formerRunId, checkpoints, skipped: heldBy(begun) }, signal);
   }
-  const listing = await listRun(engine, EVERYTHING, signal);
-  const found = await findCheckpoints(engine, listing, options).catch(async (error: unknown) => {
+  const listing = await listRun(run, EVERYTHING, signal);
+  const found = await findCheckpoints(run, listing, options).catch(async (error: unknown) => {
     // Another rebuild may have finished, and a collection may already use its catalog.
-    await readBegun(engine, catalog, signal);
+    await readBegun(run, signal);
     throw error;
   });
-  const entry = await firstEntry(engine, { listing, found, formerRunId }, signal);
-  return write(engine, catalog, { entry, formerRunId, ...found }, signal);
+  const entry = await firstEntry(run, { listing, found, formerRunId }, signal);
+  return write(run, { entry, formerRunId, ...found }, signal);
 }
 
 /** Undoes the hold on a manifest that a rebuild skipped. */
 export async function releaseSkipped(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   manifestKey: string,
   { signal }: WaitOptions,
 ): Promise<void> {
   await decide(
-    engine,
-    catalog,
+    run,
     ({ state: { lineage, epoch } }) => ({
       kind: 'release',
       lineage,
@@ -100,27 +98,23 @@ export async function releaseSkipped(
 /**
  * The entry of an interrupted rebuild; `null`: there is no catalog. `Conflict`: there is a catalog.
  */
-async function readBegun(
-  engine: Engine,
-  catalog: Catalog,
-  signal: AbortSignal | undefined,
-): Promise<CatalogEntry | null> {
-  const seqs = await catalog.listSeqs(signal);
+async function readBegun(run: RunContext, signal: AbortSignal | undefined): Promise<CatalogEntry | null> {
+  const seqs = await run.catalog.listSeqs(signal);
   const highest = seqs.at(-1);
   if (highest === undefined) return null;
   const key = catalogKey(highest);
-  const bytes = highest === FIRST_SEQ ? await getOrNull(engine.records, key, signal) : null;
-  const entry = bytes && decodeRecord('catalog-entry', bytes, { key, store: engine.store.uri });
+  const bytes = highest === FIRST_SEQ ? await getOrNull(run.records, key, signal) : null;
+  const entry = bytes && decodeRecord('catalog-entry', bytes, { key, store: run.store.uri });
   if (entry && isRebuildMark(entry, highest)) return entry;
-  throw conflict(engine, `there is a catalog, and its newest entry is ${highest}`);
+  throw conflict(run, `there is a catalog, and its newest entry is ${highest}`);
 }
 
 /**
  * The run id in `run.json`. That record stays, but only the entries of the catalog decide the id.
  */
-async function readFormerRunId(engine: Engine, signal: AbortSignal | undefined): Promise<string | null> {
-  const bytes = await getOrNull(engine.records, runKey, signal);
-  return bytes && decodeRecord('run', bytes, { key: runKey, store: engine.store.uri }).runId;
+async function readFormerRunId(run: RunContext, signal: AbortSignal | undefined): Promise<string | null> {
+  const bytes = await getOrNull(run.records, runKey, signal);
+  return bytes && decodeRecord('run', bytes, { key: runKey, store: run.store.uri }).runId;
 }
 
 /**
@@ -128,21 +122,21 @@ async function readFormerRunId(engine: Engine, signal: AbortSignal | undefined):
  * from the mark then finds the pages.
  */
 async function firstEntry(
-  engine: Engine,
+  run: RunContext,
   from: { listing: WholeListing; found: FoundCheckpoints; formerRunId: string | null },
   signal: AbortSignal | undefined,
 ): Promise<CatalogEntry> {
-  const entry = planEntry(engine, from);
-  const { entryCheckpointsMax } = engine.settings;
+  const entry = planEntry(run, from);
+  const { entryCheckpointsMax } = run.settings;
   const { runId, seq } = entry;
   const { state, pages } = closePages(entry.state, [], { entryCheckpointsMax, runId, seq });
-  const { preferredConcurrency } = engine.store.capabilities;
-  await inBatches(pages, preferredConcurrency, ({ key, bytes }) => createRecord(engine, key, bytes, signal));
+  const { preferredConcurrency } = run.store.capabilities;
+  await inBatches(pages, preferredConcurrency, ({ key, bytes }) => createRecord(run, key, bytes, signal));
   return { ...entry, state };
 }
 
 function planEntry(
-  engine: Engine,
+  run: RunContext,
   {
     listing,
     found: { checkpoints, skipped },
@@ -151,8 +145,8 @@ function planEntry(
 ): CatalogEntry {
   const { lineage, epoch: highest } = highestOf(listing);
   const epoch = highest + 1;
-  const txnId = newId(engine);
-  const attempt = `drawn-${newId(engine)}`;
+  const txnId = newId(run);
+  const attempt = `drawn-${newId(run)}`;
   const held = skipped.filter(({ isHeld }) => isHeld).map(({ key }) => key);
   const reasons = [
     `the catalog was gone; rebuilt from ${checkpoints.length} manifests`,
@@ -161,9 +155,9 @@ function planEntry(
   ];
   return {
     format: undefined,
-    runId: newId(engine),
+    runId: newId(run),
     seq: Math.round(listing.storeTimeMs),
-    entryId: newId(engine),
+    entryId: newId(run),
     parentId: '',
     transaction: {
       id: txnId,
@@ -173,9 +167,9 @@ function planEntry(
       checkpoint: undefined,
       checkpoints: [],
       reason: reasons.join('; '),
-      host: engine.process.host,
-      pid: engine.process.pid,
-      atMs: machineTimeMs(engine),
+      host: run.process.host,
+      pid: run.process.pid,
+      atMs: machineTimeMs(run),
       attempt,
     },
     state: rebuiltState(checkpoints, { lineage, epoch, attempt, txnId, skippedManifests: held }),
@@ -194,84 +188,75 @@ interface Planned extends FoundCheckpoints {
 }
 
 async function write(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { entry, formerRunId, checkpoints, skipped }: Planned,
   signal: AbortSignal | undefined,
 ): Promise<RebuildResult> {
-  const { clock, settings } = engine;
+  const { clock, settings } = run;
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'rebuilding the catalog', signal };
-  await withDeadline(bounds, (until) => writeEntry(engine, catalog, entry, until));
-  catalog.remember(entry);
-  await deleteMark(engine);
-  const summaries = checkpoints.map((each) => summaryOf(entry.state, each, catalog.storeTimeMs)).reverse();
+  await withDeadline(bounds, (until) => writeEntry(run, entry, until));
+  run.catalog.remember(entry);
+  await deleteMark(run);
+  const summaries = checkpoints
+    .map((each) => summaryOf(entry.state, each, run.catalog.storeTimeMs))
+    .reverse();
   return { runId: entry.runId, formerRunId, checkpoints: summaries, skipped };
 }
 
 /** The steps in the header. Each may be repeated, by this process or another. */
-async function writeEntry(
-  engine: Engine,
-  catalog: Catalog,
-  entry: CatalogEntry,
-  signal: AbortSignal,
-): Promise<void> {
+async function writeEntry(run: RunContext, entry: CatalogEntry, signal: AbortSignal): Promise<void> {
   const { bytes } = encodeRecord('catalog-entry', entry);
   const key = catalogKey(entry.seq);
   // Once the mark is there, another process may continue this rebuild. An error of this process
   // therefore does not end it.
-  const decides = unknownRecord(engine, { what: 'the new catalog', key, bytes });
-  const mark = await createRecord(engine, catalogKey(FIRST_SEQ), bytes, signal, decides);
-  if (!mark.isOurs) throw conflict(engine, 'another rebuild or a new writer has come first');
+  const decides = unknownRecord(run, { what: 'the new catalog', key, bytes });
+  const mark = await createRecord(run, catalogKey(FIRST_SEQ), bytes, signal, decides);
+  if (!mark.isOurs) throw conflict(run, 'another rebuild or a new writer has come first');
   try {
-    await ensureRun(engine, entry.runId, signal);
-    if (await isRebuilt(engine, catalog, entry, signal)) return;
-    const created = await createRecord(engine, key, bytes, signal);
-    if (!created.isOurs) throw conflict(engine, `entry ${entry.seq} is another`);
-    const look = (until: AbortSignal) => isRebuilt(engine, catalog, entry, until);
-    if (await withLastLook(engine.clock, signal, look)) return;
+    await ensureRun(run, entry.runId, signal);
+    if (await isRebuilt(run, entry, signal)) return;
+    const created = await createRecord(run, key, bytes, signal);
+    if (!created.isOurs) throw conflict(run, `entry ${entry.seq} is another`);
+    const look = (until: AbortSignal) => isRebuilt(run, entry, until);
+    if (await withLastLook(run.clock, signal, look)) return;
   } catch (error) {
     throw isUnanswered(error) || isCheckpointError(error, 'Aborted') || signal.aborted
       ? decides(endOf(error))
       : error;
   }
   const message = `${key} was created, and the store does not show it`;
-  throw new CheckpointError('StoreRegressed', message, { context: { store: engine.store.uri, key } });
+  throw new CheckpointError('StoreRegressed', message, { context: { store: run.store.uri, key } });
 }
 
 /**
  * Whether the newest entry belongs to the run that the rebuild begins; `false`: only the mark is
  * there. `Conflict`: the newest entry is of another run.
  */
-async function isRebuilt(
-  engine: Engine,
-  catalog: Catalog,
-  { runId }: CatalogEntry,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const newest = (await catalog.listSeqs(signal)).at(-1) ?? FIRST_SEQ;
+async function isRebuilt(run: RunContext, { runId }: CatalogEntry, signal: AbortSignal): Promise<boolean> {
+  const newest = (await run.catalog.listSeqs(signal)).at(-1) ?? FIRST_SEQ;
   if (newest === FIRST_SEQ) return false;
-  if ((await runIdOf(engine, newest, signal)) === runId) return true;
-  await deleteMark(engine); // the newest entry is above the mark, so entry 1 decides nothing
-  throw conflict(engine, `entry ${newest} was written meanwhile`);
+  if ((await runIdOf(run, newest, signal)) === runId) return true;
+  await deleteMark(run); // the newest entry is above the mark, so entry 1 decides nothing
+  throw conflict(run, `entry ${newest} was written meanwhile`);
 }
 
 /** `undefined`: the entry cannot be read, or it is gone because newer ones were written. */
-async function runIdOf(engine: Engine, seq: number, signal: AbortSignal): Promise<string | undefined> {
+async function runIdOf(run: RunContext, seq: number, signal: AbortSignal): Promise<string | undefined> {
   const key = catalogKey(seq);
   try {
-    const bytes = await getOrNull(engine.records, key, signal);
-    return bytes ? decodeRecord('catalog-entry', bytes, { key, store: engine.store.uri }).runId : undefined;
+    const bytes = await getOrNull(run.records, key, signal);
+    return bytes ? decodeRecord('catalog-entry', bytes, { key, store: run.store.uri }).runId : undefined;
   } catch (error) {
     if (isUnreadable(error)) return undefined;
     throw error;
   }
 }
 
-function deleteMark(engine: Engine): Promise<void> {
-  return deleteForTidiness(engine, [catalogKey(FIRST_SEQ)], 'deleting the mark of a rebuild');
+function deleteMark(run: RunContext): Promise<void> {
+  return deleteForTidiness(run, [catalogKey(FIRST_SEQ)], 'deleting the mark of a rebuild');
 }
 
-function conflict({ store }: Engine, what: string): CheckpointError {
+function conflict({ store }: RunContext, what: string): CheckpointError {
   const advice = ['look at the catalog that is there (`holdfast log`, `holdfast fsck`) before you try again'];
   return new CheckpointError('Conflict', `the catalog of ${store.uri} is not rebuilt: ${what}`, {
     context: { store: store.uri, advice },
@@ -279,11 +264,11 @@ function conflict({ store }: Engine, what: string): CheckpointError {
 }
 
 /** An existing `run.json` stays, with the former id of the run. */
-async function ensureRun(engine: Engine, runId: string, signal: AbortSignal): Promise<void> {
-  if (await getOrNull(engine.records, runKey, signal)) return;
-  const createdAtMs = machineTimeMs(engine);
+async function ensureRun(run: RunContext, runId: string, signal: AbortSignal): Promise<void> {
+  if (await getOrNull(run.records, runKey, signal)) return;
+  const createdAtMs = machineTimeMs(run);
   const { bytes } = encodeRecord('run', { format: undefined, runId, policy: undefined, createdAtMs });
-  await createRecord(engine, runKey, bytes, signal);
+  await createRecord(run, runKey, bytes, signal);
 }
 
 /** The highest lineage, and the highest epoch, in all keys that contain them. */

@@ -16,8 +16,8 @@ import {
 import { chooseReceipts, type StoredReceipt } from '../plan/assemble.ts';
 import { receiptPlaces } from '../plan/file-lists.ts';
 import type { WriterLife } from '../plan/transaction.ts';
-import type { Engine } from './engine.ts';
 import { readManifest } from './manifest.ts';
+import type { RunParts } from './parts.ts';
 import { getOrNull } from './records.ts';
 
 export interface OwnReceipt extends StoredReceipt {
@@ -32,14 +32,14 @@ export interface OwnReceipt extends StoredReceipt {
  * delivered. `storeTimeMs`: by the store's clock.
  */
 export async function listReceipts(
-  engine: Engine,
+  run: RunParts,
   state: State,
   id: CheckpointId,
   signal: AbortSignal | undefined,
 ): Promise<{ chosen: WriterLife[]; missing: number[]; storeTimeMs: number }> {
   const listed: WriterLife[] = [];
   let storeTimeMs = 0;
-  for await (const page of engine.records.list(receiptsPrefix(id), { signal })) {
+  for await (const page of run.records.list(receiptsPrefix(id), { signal })) {
     storeTimeMs ||= page.storeTimeMs;
     for (const object of page.objects) {
       const parsed = parseReceiptKey(object.key);
@@ -50,51 +50,51 @@ export async function listReceipts(
 }
 
 export async function readReceipt(
-  engine: Engine,
+  run: RunParts,
   id: CheckpointId,
   life: WriterLife,
   signal: AbortSignal | undefined,
 ): Promise<StoredReceipt> {
-  const found = await findReceipt(engine, id, life, signal);
+  const found = await findReceipt(run, id, life, signal);
   if (found) return found;
   const key = receiptKey(id, life.writer, life.incarnation);
   // It was listed, so it did exist. Receipts are deleted only after this epoch has passed, and the
   // next look at the catalog will show that.
   throw new CheckpointError('Unavailable', `${key} was listed but cannot be read`, {
-    context: { store: engine.store.uri, key },
+    context: { store: run.store.uri, key },
   });
 }
 
 /** `undefined`: there is no such receipt. */
 export async function findReceipt(
-  engine: Engine,
+  run: RunParts,
   id: CheckpointId,
   life: WriterLife,
   signal: AbortSignal | undefined,
 ): Promise<StoredReceipt | undefined> {
   const key = receiptKey(id, life.writer, life.incarnation);
-  const bytes = await getOrNull(engine.records, key, signal);
+  const bytes = await getOrNull(run.records, key, signal);
   if (!bytes) return undefined;
   return {
     key,
     sha256: sha256(bytes),
-    receipt: decodeRecord('receipt', bytes, { key, store: engine.store.uri }),
+    receipt: decodeRecord('receipt', bytes, { key, store: run.store.uri }),
     recordBytes: bytes.byteLength,
   };
 }
 
 /** Sizes of objects by key. Memory: the keys of the checkpoints that were listed. */
 export class ListedSizes {
-  readonly #engine: Engine;
+  readonly #run: RunParts;
   readonly #options: { readonly signal: AbortSignal | undefined; readonly onAnswer?: () => void };
   readonly #listed = new Set<string>();
   readonly #sizes = new Map<string, number>();
 
   constructor(
-    engine: Engine,
+    run: RunParts,
     options: { readonly signal: AbortSignal | undefined; readonly onAnswer?: () => void },
   ) {
-    this.#engine = engine;
+    this.#run = run;
     this.#options = options;
   }
 
@@ -117,7 +117,7 @@ export class ListedSizes {
 
   async #list(prefix: string): Promise<void> {
     const { signal, onAnswer } = this.#options;
-    for await (const page of this.#engine.records.list(prefix, { signal })) {
+    for await (const page of this.#run.records.list(prefix, { signal })) {
       onAnswer?.();
       for (const object of page.objects) this.#sizes.set(object.key, object.sizeBytes);
     }
@@ -129,12 +129,12 @@ export class ListedSizes {
  * no `sha256`; then only the key is compared.
  */
 export async function listsReceipt(
-  engine: Engine,
+  run: RunParts,
   checkpoint: CatalogCheckpoint,
   own: { readonly key: string; readonly sha256: Uint8Array | undefined },
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const manifest = await readManifest(engine, checkpoint, signal);
+  const manifest = await readManifest(run, checkpoint, signal);
   const listed = receiptPlaces(manifest).find(({ key }) => key === own.key);
   if (listed === undefined || own.sha256 === undefined) return listed !== undefined;
   return bytesEqual(listed.sha256, own.sha256);

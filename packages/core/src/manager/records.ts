@@ -5,7 +5,8 @@ import type { ObjectStore } from '../contract/object-store.ts';
 import { bytesEqual, crc32c, recordBytesMax, sha256, toHex } from '../format/index.ts';
 import { pauseBeforeRepeat, repeatDelayMs } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine, RecordIo } from './engine.ts';
+
+import type { RecordIo } from './record-io.ts';
 import { writeToken } from './tokens.ts';
 
 /** Result of a create: our record is there, or another process's. */
@@ -21,7 +22,7 @@ export type Created = { readonly isOurs: true } | { readonly isOurs: false; read
  * that decide nothing omit it, and the call fails with the error itself.
  */
 export async function createRecord(
-  engine: RecordIo,
+  run: RecordIo,
   key: string,
   bytes: Uint8Array,
   signal: AbortSignal | undefined,
@@ -29,7 +30,7 @@ export async function createRecord(
 ): Promise<Created> {
   const sent = { mayBeThere: false };
   try {
-    return await createAndCompare(engine, { key, bytes, sent }, signal);
+    return await createAndCompare(run, { key, bytes, sent }, signal);
   } catch (error) {
     const cause = endOf(error);
     throw decides && sent.mayBeThere ? decides(cause) : cause;
@@ -38,12 +39,12 @@ export async function createRecord(
 
 /** For `createRecord`, if the record itself is the decision. `what`: for messages, "the grant". */
 export function unknownRecord(
-  engine: RecordIo,
+  run: RecordIo,
   { what, key, bytes }: { readonly what: string; readonly key: string; readonly bytes: Uint8Array },
 ): (cause: unknown) => CheckpointError {
   return (cause) => {
     const token = writeToken({ of: 'record', key, sha256: sha256(bytes) });
-    const context = { store: engine.records.uri, key, token };
+    const context = { store: run.records.uri, key, token };
     return new CheckpointError('OutcomeUnknown', `whether ${what} was written cannot be known now`, {
       context,
       cause,
@@ -57,23 +58,23 @@ export function endOf(error: unknown): unknown {
 }
 
 async function createAndCompare(
-  engine: RecordIo,
+  run: RecordIo,
   { key, bytes, sent }: { key: string; bytes: Uint8Array; sent: { mayBeThere: boolean } },
   signal: AbortSignal | undefined,
 ): Promise<Created> {
   for (let attempt = 0; ; attempt++) {
     try {
-      await engine.records.create(key, bytes, { crc32c: crc32c(bytes), signal });
+      await run.records.create(key, bytes, { crc32c: crc32c(bytes), signal });
       return { isOurs: true };
     } catch (error) {
       const mayBeThere = isCheckpointError(error, 'AlreadyExists') || isUnanswered(error);
       if (!mayBeThere) throw error;
       sent.mayBeThere = true; // stays set: a request that has not arrived yet may still arrive
-      const found = await getOrNull(engine.records, key, signal);
+      const found = await getOrNull(run.records, key, signal);
       if (found) return bytesEqual(found, bytes) ? { isOurs: true } : { isOurs: false, bytes: found };
       // Not there. Either the request was lost, or a collector deleted the object at once, which
       // happens only to records of a passed epoch.
-      await backOff(engine, attempt, signal, toCheckpointError(error));
+      await backOff(run, attempt, signal, toCheckpointError(error));
     }
   }
 }
@@ -95,12 +96,12 @@ export function isUnreadable(error: unknown): error is CheckpointError {
 
 /** Waits between the calls of a loop that a deadline bounds. `error`: of the last call. */
 export async function backOff(
-  engine: RecordIo,
+  run: RecordIo,
   attempt: number,
   signal: AbortSignal | undefined,
   error?: CheckpointError,
 ): Promise<void> {
-  const { clock, random, settings, logger } = engine;
+  const { clock, random, settings, logger } = run;
   const { retryDelayMsBase: delayMsBase, retryDelayMsMax: delayMsMax } = settings;
   const delayMs = repeatDelayMs(error, attempt, { delayMsBase, delayMsMax, random });
   if (isUnanswered(error)) {
@@ -114,12 +115,12 @@ export async function backOff(
  * is waited for no longer than `timeoutMs`: default `stallTimeoutMs`.
  */
 export async function deleteForTidiness(
-  engine: RecordIo,
+  run: RecordIo,
   keys: readonly string[],
   what: string,
-  timeoutMs = engine.settings.stallTimeoutMs,
+  timeoutMs = run.settings.stallTimeoutMs,
 ): Promise<void> {
-  const { clock, records, logger } = engine;
+  const { clock, records, logger } = run;
   const bounds = { clock, timeoutMs, what, signal: undefined };
   try {
     const results = await withDeadline(bounds, (until) => records.deleteMany(keys, { signal: until }));
@@ -148,13 +149,13 @@ export async function getOrNull(
  * catalog refers only to records that exist.
  */
 export async function getByDigest(
-  engine: Engine,
+  run: RecordIo & { readonly store: ObjectStore },
   key: string,
   digest: Uint8Array,
   signal: AbortSignal | undefined,
 ): Promise<Uint8Array> {
-  const bytes = await getOrNull(engine.records, key, signal);
-  const context = { store: engine.store.uri, key };
+  const bytes = await getOrNull(run.records, key, signal);
+  const context = { store: run.store.uri, key };
   if (!bytes) throw new CheckpointError('Corrupt', `${key} is missing`, { context });
   const found = sha256(bytes);
   if (!bytesEqual(found, digest)) {

@@ -6,27 +6,26 @@ import { bytesEqual, parseReceiptKey, sha256 } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
 import type { CommitAnswer } from '../plan/decision.ts';
 import { TXN_RING_LENGTH } from '../plan/state.ts';
-import type { Catalog, Head, RunSide } from './catalog.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
+import type { Head } from './head.ts';
 import { listsReceipt } from './receipts.ts';
 import { getOrNull } from './records.ts';
 import { type CommitToken, type DecisionToken, type RecordToken, readToken } from './tokens.ts';
 import { unlessRemoved } from './unless-removed.ts';
 
 export async function recover(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   token: string,
   signal: AbortSignal | undefined,
 ): Promise<RecoverResult> {
   const content = readToken(token);
-  if (content.of === 'record') return ofRecord(engine, content, signal);
-  const head = await catalog.read(signal);
+  if (content.of === 'record') return ofRecord(run, content, signal);
+  const head = await run.catalog.read(signal);
   if (content.of === 'decision' && head.seq === 0) return pendingDecision(content);
   if (head.runId !== content.runId) {
     const found = head.runId === '' ? 'nothing was ever saved here' : `here is run ${head.runId}`;
     throw new CheckpointError('NotFound', `the token is of run ${content.runId}; ${found}`, {
-      context: { store: engine.store.uri },
+      context: { store: run.store.uri },
     });
   }
   if (content.of === 'decision') return ofDecision(content, head);
@@ -34,12 +33,12 @@ export async function recover(
   // Once a later process of the writer counts, this receipt will never be committed.
   const own = (receiptKey !== undefined && parseReceiptKey(receiptKey)) || undefined;
   const precheck = ({ state }: Head) => precheckCommit(state, id, own, manifestSha256);
-  const { answer } = await catalog.ask(precheck, signal, head);
-  return ofCommit({ engine, catalog }, content, answer, signal);
+  const { answer } = await run.catalog.ask(precheck, signal, head);
+  return ofCommit(run, content, answer, signal);
 }
 
 async function ofCommit(
-  { engine, catalog }: RunSide,
+  run: RunContext,
   { id, manifestSha256, receiptKey, receiptSha256 }: CommitToken,
   answer: CommitAnswer | undefined,
   signal: AbortSignal | undefined,
@@ -49,7 +48,7 @@ async function ofCommit(
   });
   const own = receiptKey === undefined ? undefined : { key: receiptKey, sha256: receiptSha256 };
   if (!answer) {
-    const isDelivered = own === undefined ? null : await isThere(engine, own, signal);
+    const isDelivered = own === undefined ? null : await isThere(run, own, signal);
     const next =
       isDelivered === false
         ? 'its files are not delivered'
@@ -68,7 +67,7 @@ async function ofCommit(
   const isOurs =
     isSame ||
     own === undefined ||
-    (await unlessRemoved(catalog, id, signal, () => listsReceipt(engine, checkpoint, own, signal)));
+    (await unlessRemoved(run.catalog, id, signal, () => listsReceipt(run, checkpoint, own, signal)));
   if (isOurs) return result('committed', `version ${id.version} is committed`);
   if (isOurs === null)
     return result('unknown', `version ${id.version} was removed while its records were read`);
@@ -78,11 +77,11 @@ async function ofCommit(
 
 /** Whether the caller's receipt is there. Another process's receipt under the same key is not. */
 async function isThere(
-  engine: Engine,
+  run: RunContext,
   { key, sha256: digest }: { readonly key: string; readonly sha256: Uint8Array | undefined },
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const bytes = await getOrNull(engine.records, key, signal);
+  const bytes = await getOrNull(run.records, key, signal);
   return bytes !== null && (digest === undefined || bytesEqual(sha256(bytes), digest));
 }
 
@@ -108,11 +107,11 @@ function pendingDecision({ kind }: DecisionToken): RecoverResult {
 }
 
 async function ofRecord(
-  engine: Engine,
+  run: RunContext,
   { key, sha256: digest }: RecordToken,
   signal: AbortSignal | undefined,
 ): Promise<RecoverResult> {
-  const bytes = await getOrNull(engine.records, key, signal);
+  const bytes = await getOrNull(run.records, key, signal);
   const result = { of: 'record', id: null, isDelivered: null } as const;
   if (!bytes) {
     const detail = `${key} is not there, but its request may still arrive`;

@@ -28,36 +28,33 @@ import {
 } from '../plan/select.ts';
 import { totalBytes } from '../plan/stored-file.ts';
 import type { DownloadItem } from '../transfer/index.ts';
-import type { Catalog, Head } from './catalog.ts';
-import type { Engine } from './engine.ts';
+import type { Catalog } from './catalog.ts';
+import type { RunContext } from './context.ts';
+import { localFiles } from './context.ts';
+import type { Head } from './head.ts';
 import { LeaseHolder } from './lease.ts';
 import { readManifest } from './manifest.ts';
-import { plannedCheckpoint, plannedEvent, transferOptions } from './session.ts';
+import { plannedCheckpoint, plannedEvent, transferOptions } from './progress.ts';
 import { readNamedSlices } from './slices.ts';
-import { localFiles } from './sources.ts';
 
 /** Maximum number of file names in the error if nothing matches. */
 const NAMES_TOLD_MAX = 5;
 
-export async function restore(
-  engine: Engine,
-  catalog: Catalog,
-  options: RestoreOptions,
-): Promise<RestoreResult> {
+export async function restore(run: RunContext, options: RestoreOptions): Promise<RestoreResult> {
   const reference = wantedReference(options.version);
   const skipped: { version: bigint; reason: string }[] = [];
   let wanted = (head: Head) => chooseCheckpoint(head.state, reference);
   for (;;) {
-    const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, wanted, options.signal);
+    const { checkpoint, lease } = await leaseCheckpoint(run, wanted, options.signal);
     try {
-      return { ...(await restoreOne(engine, checkpoint, lease, options)), skipped };
+      return { ...(await restoreOne(run, checkpoint, lease, options)), skipped };
     } catch (error) {
       if (!isCheckpointError(error, 'Corrupt') || options.onCorrupt !== 'fallback')
-        throw await withNewestGood(error, catalog, checkpoint);
+        throw await withNewestGood(error, run.catalog, checkpoint);
       const damaged = checkpoint.id;
       skipped.push({ version: damaged.version, reason: error.message });
       options.onProgress?.({ type: 'skipped', version: damaged.version, reason: error.message });
-      engine.logger.log('warn', `version ${damaged.version} is damaged and is passed over: ${error.message}`);
+      run.logger.log('warn', `version ${damaged.version} is damaged and is passed over: ${error.message}`);
       wanted = (head) => {
         const older = nextOlder(head.state, damaged);
         if (older) return older;
@@ -82,39 +79,38 @@ export function wantedReference(given: CheckpointReference | 'latest' | undefine
  * chooses again.
  */
 export async function leaseCheckpoint(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   choose: (head: Head) => CatalogCheckpoint,
   signal: AbortSignal | undefined,
 ): Promise<{ checkpoint: CatalogCheckpoint; lease: LeaseHolder }> {
   for (;;) {
-    const { answer: checkpoint } = await catalog.ask((head) => requireLive(choose(head)), signal);
-    const lease = await LeaseHolder.take(engine, catalog, checkpoint.id, signal);
+    const { answer: checkpoint } = await run.catalog.ask((head) => requireLive(choose(head)), signal);
+    const lease = await LeaseHolder.take(run, checkpoint.id, signal);
     if (lease) return { checkpoint, lease };
   }
 }
 
 async function restoreOne(
-  engine: Engine,
+  run: RunContext,
   checkpoint: CatalogCheckpoint,
   lease: LeaseHolder,
   options: RestoreOptions,
 ): Promise<Omit<RestoreResult, 'skipped'>> {
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
   const id = checkpoint.id;
-  const manifest = await readManifest(engine, checkpoint, signal);
+  const manifest = await readManifest(run, checkpoint, signal);
   // Choose before opening the destination: if a file is missing, no empty destination is left
   // behind.
-  const chosen = await chooseFiles(engine, checkpoint, manifest, { ...options, signal });
-  const target = await openTarget(engine, options, signal);
+  const chosen = await chooseFiles(run, checkpoint, manifest, { ...options, signal });
+  const target = await openTarget(run, options, signal);
   try {
     options.onProgress?.(
       chosen ? plannedEvent(id.version, chosen.files) : plannedCheckpoint(checkpoint, manifest),
     );
     const directories = new Map((chosen?.directories ?? []).map((each) => [each.name, each]));
-    const files = chosen?.files ?? allFiles(engine, manifest, { directories, signal });
+    const files = chosen?.files ?? allFiles(run, manifest, { directories, signal });
     const items = itemsOf(files, (file) => target.open(sinkFile(file, options)));
-    await engine.transfer.download(items, transferOptions({ ...options, signal }));
+    await run.transfer.download(items, transferOptions({ ...options, signal }));
     for (const directory of childrenFirst(directories.values()))
       await target.makeDirectory?.(sinkDirectory(directory, options));
     await target.publish();
@@ -137,11 +133,11 @@ async function* itemsOf(
 
 /** `directories` holds all empty ones, by name, after the last file was yielded. */
 async function* allFiles(
-  engine: Engine,
+  run: RunContext,
   manifest: Manifest,
   { directories, signal }: { directories: Map<string, DirectoryRecord>; signal: AbortSignal },
 ): AsyncGenerator<FileRecord, void, void> {
-  for await (const { files, said, isFirst } of readNamedSlices(engine, manifest, { signal })) {
+  for await (const { files, said, isFirst } of readNamedSlices(run, manifest, { signal })) {
     yield* files;
     if (isFirst) for (const directory of said.directories) directories.set(directory.name, directory);
   }
@@ -160,7 +156,7 @@ interface Chosen {
  * or a named file does not exist. Reads only the records that may hold such names.
  */
 async function chooseFiles(
-  engine: Engine,
+  run: RunContext,
   { fileCount }: CatalogCheckpoint,
   manifest: Manifest,
   { to, only, signal }: RestoreOptions & { readonly signal: AbortSignal },
@@ -175,7 +171,7 @@ async function chooseFiles(
   const directories: DirectoryRecord[] = [];
   const others: string[] = [];
   const wanted = { signal, starts, withDirectories: !named };
-  for await (const { files, said, isFirst } of readNamedSlices(engine, manifest, wanted)) {
+  for await (const { files, said, isFirst } of readNamedSlices(run, manifest, wanted)) {
     for (const file of files) {
       if (named ? isNamed.has(file.name) : matches(file.name)) found.push(file);
       else if (others.length < NAMES_TOLD_MAX) others.push(file.name);
@@ -212,16 +208,16 @@ function childrenFirst(directories: Iterable<DirectoryRecord>): DirectoryRecord[
 }
 
 async function openTarget(
-  engine: Engine,
+  run: RunContext,
   options: RestoreOptions,
   signal: AbortSignal,
 ): Promise<RestoreTarget> {
   const { to, replace } = options;
   const onLeft = ({ path, reason }: LeftDirectory) => {
-    engine.logger.log('warn', `the old directory ${path} stays: ${reason}`);
+    run.logger.log('warn', `the old directory ${path} stays: ${reason}`);
     options.onProgress?.({ type: 'left', path, reason });
   };
-  if (typeof to === 'string') return localFiles(engine).openTarget(to, { replace, signal, onLeft });
+  if (typeof to === 'string') return localFiles(run).openTarget(to, { replace, signal, onLeft });
   return isTarget(to) ? to : bufferTarget(to);
 }
 

@@ -7,10 +7,10 @@ import { catalogKey, catalogPrefix, type Policy } from '../format/index.ts';
 import { dependsOnTime, planRetention } from '../plan/retention.ts';
 import { policyOf, policyRecord, toPolicyRecord } from '../plan/retention-policy.ts';
 import { timeText } from '../plan/time-text.ts';
-import type { Catalog, Head } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
 import { readRun } from './decide.ts';
-import type { Engine } from './engine.ts';
+import type { Head } from './head.ts';
 import { rulesInForce, setRules } from './run-rules.ts';
 
 /**
@@ -30,71 +30,64 @@ export interface PlannedRetention {
 
 /** Uses `given`, else the rules that the manager was opened with, else those of the run. */
 export async function planNow(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   given: RetentionPolicy | undefined,
   signal: AbortSignal | undefined,
 ): Promise<PlannedRetention> {
   const wanted = given === undefined ? undefined : policyRecord(given);
   const graceMs = given?.graceMs;
-  const { clock, settings } = engine;
+  const { clock, settings } = run;
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'planning retention', signal };
   return withDeadline(bounds, async (until) => {
-    const first = await readRun(engine, catalog, until);
-    const policy = wanted ?? engine.rules.brought ?? (await rulesInForce(engine, first, until));
-    const storeNowMs = await storeTimeMs(engine, first, until);
+    const first = await readRun(run, until);
+    const policy = wanted ?? run.rules.brought ?? (await rulesInForce(run, first, until));
+    const storeNowMs = await storeTimeMs(run, first, until);
     const planOn = ({ state }: Head) => {
-      if (dependsOnTime(state, policy, graceMs)) assertClocksAgree(engine, storeNowMs);
+      if (dependsOnTime(state, policy, graceMs)) assertClocksAgree(run, storeNowMs);
       return planRetention(state, policy, storeNowMs, graceMs);
     };
-    const { answer: plan, head } = await catalog.ask(planOn, until, first);
+    const { answer: plan, head } = await run.catalog.ask(planOn, until, first);
     return { head, policy, graceMs, storeNowMs, plan };
   });
 }
 
 export async function planOnly(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { policy, signal }: RetentionOptions,
 ): Promise<RetentionPlan> {
-  return (await planNow(engine, catalog, policy, signal)).plan;
+  return (await planNow(run, policy, signal)).plan;
 }
 
 export async function setRetention(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   policy: RetentionPolicy | null,
   { signal }: WaitOptions,
 ): Promise<void> {
-  await setRules(engine, catalog, toPolicyRecord(policy), signal);
+  await setRules(run, toPolicyRecord(policy), signal);
 }
 
-export async function retention(
-  engine: Engine,
-  catalog: Catalog,
-  { signal }: WaitOptions,
-): Promise<RetentionPolicy | null> {
-  return policyOf(await rulesInForce(engine, await readRun(engine, catalog, signal), signal));
+export async function retention(run: RunContext, { signal }: WaitOptions): Promise<RetentionPolicy | null> {
+  return policyOf(await rulesInForce(run, await readRun(run, signal), signal));
 }
 
 /**
  * The store's clock, from one list request that shows little more than the newest catalog entry.
  */
-async function storeTimeMs(engine: Engine, { seq }: Head, signal: AbortSignal): Promise<number> {
+async function storeTimeMs(run: RunContext, { seq }: Head, signal: AbortSignal): Promise<number> {
   const startAfter = seq > 1 ? catalogKey(seq - 1) : undefined;
-  for await (const page of engine.records.list(catalogPrefix, { startAfter, signal }))
+  for await (const page of run.records.list(catalogPrefix, { startAfter, signal }))
     return Math.floor(page.storeTimeMs); // records hold whole milliseconds
   throw new CheckpointError('StoreRegressed', `${catalogKey(seq)} was read and is not listed any more`, {
-    context: { store: engine.store.uri, key: catalogKey(seq) },
+    context: { store: run.store.uri, key: catalogKey(seq) },
   });
 }
 
-function assertClocksAgree(engine: Engine, storeNowMs: number): void {
-  const nowMs = engine.clock.nowMs();
+function assertClocksAgree(run: RunContext, storeNowMs: number): void {
+  const nowMs = run.clock.nowMs();
   if (Math.abs(nowMs - storeNowMs) <= CLOCKS_APART_MS_MAX) return;
   throw new CheckpointError(
     'InvalidConfig',
     `this machine's clock says ${timeText(nowMs)} and the store's says ${timeText(storeNowMs)}: one of the two is wrong, so nothing is retired or removed by age`,
-    { context: { store: engine.store.uri } },
+    { context: { store: run.store.uri } },
   );
 }

@@ -5,15 +5,14 @@ import type { RollbackOptions, RollbackResult } from '../contract/history.ts';
 import { type CatalogCheckpoint, type CheckpointId, toReference } from '../format/index.ts';
 import { requireRollbackTarget } from '../plan/select.ts';
 import { checkpointsAtHand, onPathAbove } from '../plan/state.ts';
-import type { Catalog, Head } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { decide } from './decide.ts';
-import type { Engine } from './engine.ts';
+import type { Head } from './head.ts';
 
 const REASON_LENGTH_MAX = 1000;
 
 export async function rollback(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { to, reason, signal }: RollbackOptions,
 ): Promise<RollbackResult> {
   const wanted = toReference(to);
@@ -28,14 +27,14 @@ export async function rollback(
       // Another rollback was committed since this one was planned. A person must decide whether to
       // roll back again from there.
       throw new CheckpointError('Conflict', 'another rollback came first; nothing was changed', {
-        context: { store: engine.store.uri, version },
+        context: { store: run.store.uri, version },
       });
     }
     const { id } = requireRollbackTarget(state, wanted);
     planned = { id, left: onPathAbove(state, version).map((each) => each.id) };
     return { kind: 'rollback', lineage, checkpoint: id, reason } as const;
   };
-  const { before, after } = await decide(engine, catalog, plan, { what: 'the rollback', signal });
+  const { before, after } = await decide(run, plan, { what: 'the rollback', signal });
   const { id, left } = planned as NonNullable<typeof planned>;
   const leftBehind = [...left, ...committedMeanwhile(before, after)]
     .map((each) => each.version)

@@ -7,21 +7,18 @@
 
 import { isCheckpointError } from '../contract/errors.ts';
 import type { SweepResult } from '../contract/retention.ts';
-import type { Catalog } from './catalog.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
 import { sweep } from './sweep.ts';
 
 type Counts = Pick<SweepResult, 'objectCount' | 'freedBytes' | 'uploadCount' | 'uploadBytes' | 'leaseCount'>;
 
 export class RoomMaker {
-  readonly #engine: Engine;
-  readonly #catalog: Catalog;
+  readonly #run: RunContext;
   readonly #signal: AbortSignal | undefined;
   readonly #swept: SweepResult[] = [];
 
-  constructor(engine: Engine, catalog: Catalog, signal: AbortSignal | undefined) {
-    this.#engine = engine;
-    this.#catalog = catalog;
+  constructor(run: RunContext, signal: AbortSignal | undefined) {
+    this.#run = run;
     this.#signal = signal;
   }
 
@@ -54,8 +51,8 @@ export class RoomMaker {
   }
 
   async #hasMadeRoom(): Promise<boolean> {
-    const { store, logger } = this.#engine;
-    const swept = await sweep(this.#engine, this.#catalog, { signal: this.#signal });
+    const { store, logger } = this.#run;
+    const swept = await sweep(this.#run, { signal: this.#signal });
     this.#swept.push(swept);
     const { objectCount, uploadCount, leaseCount } = swept;
     if (objectCount + uploadCount + leaseCount > 0) return true;

@@ -6,7 +6,7 @@ import { leasesPrefix, pagesPrefix, uploadsPrefix, versionsPrefix, writersPrefix
 import type { ListedObject, RunListing } from '../plan/sweep.ts';
 import { retrying } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
+import type { RunParts } from './parts.ts';
 
 export interface WholeListing extends RunListing {
   /** Keys below `uploads/`. */
@@ -34,7 +34,7 @@ export const EVERYTHING: readonly string[] = [''];
 
 /** One list page per 1,000 objects. Holds about 200 bytes for each of them. */
 export async function listRun(
-  engine: Engine,
+  run: RunParts,
   prefixes: readonly string[],
   signal: AbortSignal | undefined,
 ): Promise<WholeListing> {
@@ -56,20 +56,20 @@ export async function listRun(
     else listing.others.push({ key, sizeBytes });
   };
   for (const prefix of prefixes) {
-    for await (const page of engine.records.list(prefix, { signal })) {
+    for await (const page of run.records.list(prefix, { signal })) {
       listing.storeTimeMs ||= page.storeTimeMs;
       for (const object of page.objects) add(object);
     }
   }
-  return { ...listing, openUploads: await listOpenUploads(engine, signal) };
+  return { ...listing, openUploads: await listOpenUploads(run, signal) };
 }
 
 /**
  * If the store does not let us list its uploads, only uploads with a record are known. Nearly all
  * uploads have one.
  */
-async function listOpenUploads(engine: Engine, signal: AbortSignal | undefined): Promise<OpenUpload[]> {
-  const { store, logger, clock, settings } = engine;
+async function listOpenUploads(run: RunParts, signal: AbortSignal | undefined): Promise<OpenUpload[]> {
+  const { store, logger, clock, settings } = run;
   if (!store.listUploads) return [];
   const what = 'the list of uploads';
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
@@ -98,7 +98,7 @@ async function listOpenUploads(engine: Engine, signal: AbortSignal | undefined):
   };
   try {
     return await withDeadline(bounds, (until) =>
-      retrying(() => listAll(until), engine.transfer.retryPolicy(what, { signal: until })),
+      retrying(() => listAll(until), run.transfer.retryPolicy(what, { signal: until })),
     );
   } catch (error) {
     throwIfAborted(signal);

@@ -2,47 +2,35 @@
 
 import { decodeRecord, type Policy, runKey } from '../format/index.ts';
 import { hasRules, NO_RULES, rulesText, samePolicy } from '../plan/retention-policy.ts';
-import type { Catalog, Head } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { decide, readRun } from './decide.ts';
-import type { Engine } from './engine.ts';
+import type { Head } from './head.ts';
 import { getOrNull } from './records.ts';
-
-/** What one manager knows about the rules besides the catalog. */
-export class RunRules {
-  /** The rules that the manager was opened with, until they are set for the run. */
-  brought: Policy | undefined;
-  /** The rules in run.json, which never change; `undefined`: not read yet. */
-  written: Policy | undefined;
-
-  constructor(brought: Policy | undefined) {
-    this.brought = brought;
-  }
-}
 
 /**
  * The rules of the catalog or, if it has none, those of run.json. Costs one GET in the life of a
  * manager.
  */
 export async function rulesInForce(
-  engine: Engine,
+  run: RunContext,
   { state }: Pick<Head, 'state'>,
   signal: AbortSignal | undefined,
 ): Promise<Policy> {
   if (state.policy) return state.policy;
-  engine.rules.written ??= await readWritten(engine, signal);
-  return engine.rules.written;
+  run.rules.written ??= await readWritten(run, signal);
+  return run.rules.written;
 }
 
-async function readWritten(engine: Engine, signal: AbortSignal | undefined): Promise<Policy> {
-  const bytes = await getOrNull(engine.records, runKey, signal);
+async function readWritten(run: RunContext, signal: AbortSignal | undefined): Promise<Policy> {
+  const bytes = await getOrNull(run.records, runKey, signal);
   // The catalog defines the run. Other checks report that run.json is gone.
-  return bytes ? readRunRecord(engine, bytes).policy : NO_RULES;
+  return bytes ? readRunRecord(run, bytes).policy : NO_RULES;
 }
 
 /** Decodes run.json and remembers its rules. */
-export function readRunRecord(engine: Engine, bytes: Uint8Array): { runId: string; policy: Policy } {
-  const { runId, policy = NO_RULES } = decodeRecord('run', bytes, { key: runKey, store: engine.store.uri });
-  engine.rules.written = policy;
+export function readRunRecord(run: RunContext, bytes: Uint8Array): { runId: string; policy: Policy } {
+  const { runId, policy = NO_RULES } = decodeRecord('run', bytes, { key: runKey, store: run.store.uri });
+  run.rules.written = policy;
   return { runId, policy };
 }
 
@@ -50,13 +38,9 @@ export function readRunRecord(engine: Engine, bytes: Uint8Array): { runId: strin
  * Sets the rules that the manager was opened with, once in its life: rules that are set later must
  * not be overridden. `false`: nothing was written.
  */
-export async function bringRules(
-  engine: Engine,
-  catalog: Catalog,
-  signal: AbortSignal | undefined,
-): Promise<boolean> {
-  const { brought } = engine.rules;
-  return brought !== undefined && (await setRules(engine, catalog, brought, signal));
+export async function bringRules(run: RunContext, signal: AbortSignal | undefined): Promise<boolean> {
+  const { brought } = run.rules;
+  return brought !== undefined && (await setRules(run, brought, signal));
 }
 
 /**
@@ -64,21 +48,18 @@ export async function bringRules(
  * run.
  */
 export async function setRules(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   policy: Policy,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const inForce = await rulesInForce(engine, await readRun(engine, catalog, signal), signal);
+  const inForce = await rulesInForce(run, await readRun(run, signal), signal);
   const isNew = !samePolicy(inForce, policy);
   if (isNew) {
-    await decide(
-      engine,
-      catalog,
-      ({ state: { lineage, epoch } }) => ({ kind: 'policy', lineage, epoch, policy }),
-      { what: `the rules "${hasRules(policy) ? rulesText(policy) : 'keep all'}"`, signal },
-    );
+    await decide(run, ({ state: { lineage, epoch } }) => ({ kind: 'policy', lineage, epoch, policy }), {
+      what: `the rules "${hasRules(policy) ? rulesText(policy) : 'keep all'}"`,
+      signal,
+    });
   }
-  engine.rules.brought = undefined;
+  run.rules.brought = undefined;
   return isNew;
 }

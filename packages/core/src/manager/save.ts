@@ -16,21 +16,21 @@ import { totalBytes } from '../plan/stored-file.ts';
 import type { UploadedFile } from '../transfer/index.ts';
 import { recordAnnotation } from './annotate.ts';
 import { Capture, checkCapture } from './capture.ts';
-import type { Catalog } from './catalog.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
 import { fencedAttempt } from './join.ts';
 import { readManifest } from './manifest.ts';
-import { plannedEvent, SaveSession, transferOptions } from './session.ts';
+import { plannedEvent, transferOptions } from './progress.ts';
+import { checkMeta } from './save-arguments.ts';
+import { SaveSession } from './session.ts';
 import { readSaid, readSlices } from './slices.ts';
-import { checkMeta, resolveSources } from './sources.ts';
+import { resolveSources } from './sources.ts';
 import { unlessRemoved } from './unless-removed.ts';
 import { assertVersionNamed, type WriterRegistry } from './writers.ts';
 
 type Bounded<T> = T & { signal: AbortSignal };
 
 export async function save(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   writers: WriterRegistry,
   options: Bounded<SaveOptions>,
 ): Promise<SaveResult> {
@@ -42,14 +42,14 @@ export async function save(
   checkCapture(options, version);
   assertVersionNamed(version, writer);
   writers.attempt(writer);
-  const { files, directories } = await resolveSources(engine, options);
-  const capture = new Capture(engine, files, options);
+  const { files, directories } = await resolveSources(run, options);
+  const capture = new Capture(run, files, options);
   try {
     await capture.stage(version);
     const call = { version, writer, meta, capture, directories, options };
-    const begun = await begin(engine, catalog, writers, call);
+    const begun = await begin(run, writers, call);
     if (!(begun instanceof SaveSession)) return begun;
-    return await saveIn(engine, begun, call);
+    return await saveIn(run, begun, call);
   } finally {
     await capture.release();
   }
@@ -70,13 +70,12 @@ interface Call {
  * the sources are read and nothing is sent.
  */
 async function begin(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   writers: WriterRegistry,
   { version, ...call }: Call,
 ): Promise<SaveSession | SaveResult> {
   const look = async () =>
-    version === undefined ? null : await committedBefore(engine, catalog, writers, { ...call, version });
+    version === undefined ? null : await committedBefore(run, writers, { ...call, version });
   const before = await look();
   if (before) return before;
   try {
@@ -103,7 +102,7 @@ function refusedAgain(found: unknown, first: unknown): never {
 }
 
 async function saveIn(
-  engine: Engine,
+  run: RunContext,
   session: SaveSession,
   { meta: checked, capture, directories, options }: Call,
 ): Promise<SaveResult> {
@@ -118,7 +117,7 @@ async function saveIn(
     return await finish(session, { files, suspicions }, options);
   } finally {
     await session.end();
-    await engine.uploads.settled();
+    await run.uploads.settled();
   }
 }
 
@@ -148,31 +147,30 @@ async function finish(
  * checked last, so a process that repeats a successful save learns that it succeeded.
  */
 async function committedBefore(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   writers: WriterRegistry,
   call: Call & { readonly version: bigint },
 ): Promise<SaveResult | null> {
   const { version, writer, capture, options } = call;
-  const asked = await catalog.ask(({ state }) => findByVersion(state, version), options.signal);
+  const asked = await run.catalog.ask(({ state }) => findByVersion(state, version), options.signal);
   const { answer: committed, head } = asked;
-  const context = { store: engine.store.uri, version };
+  const context = { store: run.store.uri, version };
   const attempt = writers.attempt(writer);
   const isPast = isPastAttempt(head.state, attempt.id);
   const refusal = (message: string) =>
-    isPast ? fencedAttempt(engine, head, attempt) : new CheckpointError('Conflict', message, { context });
+    isPast ? fencedAttempt(run, head, attempt) : new CheckpointError('Conflict', message, { context });
   if (!committed) {
     const { top } = head.state;
     if (version > top && !isPast) return null;
     throw refusal(`version ${version} is not above ${top}, the highest committed`);
   }
-  const share = await unlessRemoved(catalog, committed.id, options.signal, () =>
-    committedShare(engine, committed, call),
+  const share = await unlessRemoved(run.catalog, committed.id, options.signal, () =>
+    committedShare(run, committed, call),
   );
-  if (share === null) return committedBefore(engine, catalog, writers, call);
+  if (share === null) return committedBefore(run, writers, call);
   const files = await capture.read(version, (sources, signal) => {
     const items = sources.map(({ name, source }) => ({ name, key: () => '', source }));
-    return engine.transfer.checksum(items, transferOptions({ signal }));
+    return run.transfer.checksum(items, transferOptions({ signal }));
   });
   if (committed.state === 'QUARANTINED' || share === 'of other writers' || !isContent(share, files, call)) {
     throw refusal(`version ${version} is committed already, with other content`);
@@ -182,7 +180,7 @@ async function committedBefore(
     version,
     isCommitted: true,
     wasCommittedBefore: true,
-    isAnnotated: await annotateWithNews(engine, catalog, { id: committed.id, said: share.said }, call),
+    isAnnotated: await annotateWithNews(run, { id: committed.id, said: share.said }, call),
     sizeBytes: totalBytes(files),
     referencedBytes: 0,
     fileCount: files.length,
@@ -203,19 +201,19 @@ interface CommittedShare {
  * saved with another number of writers.
  */
 async function committedShare(
-  engine: Engine,
+  run: RunContext,
   committed: CatalogCheckpoint,
   { writer, meta, options: { signal } }: Call,
 ): Promise<CommittedShare | 'of other writers'> {
-  const manifest = await readManifest(engine, committed, signal);
+  const manifest = await readManifest(run, committed, signal);
   if (manifest.worldSize !== writer.count) return 'of other writers';
   const files: FileRecord[] = [];
   const directories: DirectoryRecord[] = [];
-  for await (const slice of readSlices(engine, manifest, { writer: writer.index, signal })) {
+  for await (const slice of readSlices(run, manifest, { writer: writer.index, signal })) {
     for (const file of slice.files) files.push(file);
     if (slice.isFirst) directories.push(...slice.said.directories);
   }
-  const said = isEmptyAnnotation(meta) ? meta : await readSaid(engine, manifest, writer.index, signal);
+  const said = isEmptyAnnotation(meta) ? meta : await readSaid(run, manifest, writer.index, signal);
   return { files, directories, said };
 }
 
@@ -237,13 +235,12 @@ function isContent(
  * since.
  */
 async function annotateWithNews(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   { id, said }: { readonly id: CheckpointId; readonly said: Annotation },
   { meta, options: { signal } }: Call,
 ): Promise<boolean> {
   const news = annotationBeyond(said, meta);
   if (isEmptyAnnotation(news)) return false;
-  await recordAnnotation(engine, catalog, id, { ...news, signal });
+  await recordAnnotation(run, id, { ...news, signal });
   return true;
 }

@@ -17,10 +17,11 @@ import type { Applied, Decision } from '../plan/decision.ts';
 import { closePages, type NewPage, type OpenPage } from '../plan/pages.ts';
 import { TXN_RING_LENGTH } from '../plan/state.ts';
 import type { Txn } from '../plan/transaction.ts';
-import type { Catalog, Head } from './catalog.ts';
 import { withLastLook } from './deadline.ts';
-import { type Engine, machineTimeMs, newId } from './engine.ts';
+import type { Asked, Head, Question } from './head.ts';
 import { inBatches } from './in-batches.ts';
+import type { RunParts } from './parts.ts';
+import { machineTimeMs, newId } from './record-io.ts';
 import { backOff, createRecord, isUnanswered } from './records.ts';
 import { writeToken } from './tokens.ts';
 
@@ -58,22 +59,29 @@ export interface SendMemory {
 /** The next state, closed, and the pages to create before it; or the decision why there is none. */
 type Evaluated = ReturnType<typeof closePages> | { readonly decision: Exclude<Decision, Applied> };
 
+/** What a sending needs of the catalog. */
+interface EntryReader {
+  read(signal: AbortSignal): Promise<Head>;
+  ask<T>(question: Question<T>, signal: AbortSignal, head?: Head): Promise<Asked<T>>;
+  afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head>;
+}
+
 /** For one transaction; used once. */
 export class Sending {
-  readonly #engine: Engine;
-  readonly #catalog: Pick<Catalog, 'read' | 'ask' | 'afterSuccess'>;
+  readonly #run: RunParts;
+  readonly #catalog: EntryReader;
   readonly #txn: Txn;
   readonly #runId: string;
   readonly #memory: SendMemory;
   readonly #createdPages = new Set<string>();
 
   constructor(
-    engine: Engine,
-    catalog: Pick<Catalog, 'read' | 'ask' | 'afterSuccess'>,
+    run: RunParts,
+    catalog: EntryReader,
     txn: Txn,
     { runId, memory }: { runId: string; memory?: SendMemory },
   ) {
-    this.#engine = engine;
+    this.#run = run;
     this.#catalog = catalog;
     this.#txn = txn;
     this.#runId = runId;
@@ -107,13 +115,13 @@ export class Sending {
       await this.#createPages(answer.pages, signal);
       const sent = await this.#create(this.#entry(head, answer.state), signal);
       head = sent.isAcknowledged
-        ? await withLastLook(this.#engine.clock, signal, (until) =>
+        ? await withLastLook(this.#run.clock, signal, (until) =>
             this.#catalog.afterSuccess(sent.entry, until),
           )
         : await this.#catalog.read(signal);
       if (head.seq > asked.head.seq) continue;
       if (sent.error && !this.mayHaveTakenEffect) throw sent.error;
-      await backOff(this.#engine, attempt, signal, sent.error);
+      await backOff(this.#run, attempt, signal, sent.error);
     }
   }
 
@@ -134,7 +142,7 @@ export class Sending {
     const seq = view.seq + 1;
     const decision = apply(view.state, this.#txn, seq);
     if (decision.kind !== 'applied') return { decision };
-    const { entryCheckpointsMax } = this.#engine.settings;
+    const { entryCheckpointsMax } = this.#run.settings;
     return closePages(decision.state, open, { runId: this.#runId, seq, entryCheckpointsMax });
   }
 
@@ -144,12 +152,12 @@ export class Sending {
    */
   async #createPages(pages: readonly NewPage[], signal: AbortSignal): Promise<void> {
     const wanted = pages.filter(({ key }) => !this.#createdPages.has(key));
-    const { preferredConcurrency } = this.#engine.store.capabilities;
+    const { preferredConcurrency } = this.#run.store.capabilities;
     await inBatches(wanted, preferredConcurrency, async ({ key, bytes }) => {
-      const created = await createRecord(this.#engine, key, bytes, signal);
+      const created = await createRecord(this.#run, key, bytes, signal);
       if (!created.isOurs) {
         throw new CheckpointError('Corrupt', `${key} is there already, with other bytes than its name says`, {
-          context: { store: this.#engine.store.uri, key },
+          context: { store: this.#run.store.uri, key },
         });
       }
       this.#createdPages.add(key);
@@ -161,7 +169,7 @@ export class Sending {
       format: undefined,
       runId: this.#runId,
       seq: head.seq + 1,
-      entryId: newId(this.#engine),
+      entryId: newId(this.#run),
       parentId: head.entryId,
       transaction: this.#transaction(state),
       state,
@@ -178,9 +186,9 @@ export class Sending {
       checkpoint: 'checkpoint' in txn ? txn.checkpoint : undefined,
       checkpoints: 'checkpoints' in txn ? txn.checkpoints : [],
       reason: 'reason' in txn ? txn.reason : '',
-      host: this.#engine.process.host,
-      pid: this.#engine.process.pid,
-      atMs: machineTimeMs(this.#engine),
+      host: this.#run.process.host,
+      pid: this.#run.process.pid,
+      atMs: machineTimeMs(this.#run),
       attempt: state.attempt,
     };
   }
@@ -194,7 +202,7 @@ export class Sending {
     // Set before the request: the caller then knows about it, however this call ends.
     this.#memory.openOn = entry.seq - 1;
     try {
-      await this.#engine.records.create(catalogKey(entry.seq), bytes, { crc32c: crc32c(bytes), signal });
+      await this.#run.records.create(catalogKey(entry.seq), bytes, { crc32c: crc32c(bytes), signal });
       return { isAcknowledged: true, entry };
     } catch (error) {
       if (!isCheckpointError(error)) throw error;

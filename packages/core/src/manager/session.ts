@@ -7,7 +7,6 @@ import type {
   CheckpointId,
   CommitMeta,
   CommitWaitOptions,
-  ProgressEvent,
   SaveOptions,
   StaleOptions,
   WaitOptions,
@@ -18,23 +17,20 @@ import {
   type DirectoryRecord,
   type FileRecord,
   hasBlake3,
-  type Manifest,
   payloadKey,
   type State,
   type Taken,
 } from '../format/index.ts';
-import { refersToReceipts } from '../plan/file-lists.ts';
 import { KnownFiles } from '../plan/known-files.ts';
 import { findSuspicions } from '../plan/staleness.ts';
-import { totalBytes } from '../plan/stored-file.ts';
 import { recordedTimeMs } from '../plan/times.ts';
 import type { TransferOptions, UploadedFile } from '../transfer/index.ts';
 import { HeldBases, type NewestManifests } from './bases.ts';
-import type { Catalog } from './catalog.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
 import { type FinaliseOptions, finalise, finaliseOnce } from './finalise.ts';
 import type { Membership } from './join.ts';
 import { recorderOf } from './left-uploads.ts';
+import { transferOptions } from './progress.ts';
 import type { OwnReceipt } from './receipts.ts';
 import type { NamedSource } from './sources.ts';
 import { deliver } from './write-receipt.ts';
@@ -63,18 +59,16 @@ export interface Start {
 export class SaveSession {
   readonly id: CheckpointId;
   readonly membership: Membership;
-  readonly #engine: Engine;
-  readonly #catalog: Catalog;
+  readonly #run: RunContext;
   readonly #start: Start;
   readonly #bases: HeldBases;
   #receipt: OwnReceipt | undefined;
   #isCommitted = false;
 
-  constructor(engine: Engine, catalog: Catalog, start: Start) {
-    this.#engine = engine;
-    this.#catalog = catalog;
+  constructor(run: RunContext, start: Start) {
+    this.#run = run;
     this.#start = start;
-    this.#bases = new HeldBases(engine, catalog);
+    this.#bases = new HeldBases(run);
     this.membership = start.membership;
     const { lineage, epoch } = this.membership;
     this.id = { lineage, epoch, version: start.version };
@@ -105,12 +99,12 @@ export class SaveSession {
   /** `undefined`: do not hash the files either. */
   async #knownFiles(
     sources: readonly NamedSource[],
-    { dedupe = this.#engine.dedupe, signal }: Bounded<Pick<SaveOptions, 'dedupe'>>,
+    { dedupe = this.#run.dedupe, signal }: Bounded<Pick<SaveOptions, 'dedupe'>>,
   ): Promise<KnownFiles | undefined> {
     if (dedupe === 'off') return undefined;
     if (!hasBlake3()) {
       const why = 'unchanged files are sent again: there is no native BLAKE3 for this platform';
-      this.#engine.logger.log('warn', why);
+      this.#run.logger.log('warn', why);
       return undefined;
     }
     if (sources.every(({ source }) => 'stream' in source)) return NOTHING_KNOWN;
@@ -123,9 +117,9 @@ export class SaveSession {
     options: WaitOptions & Pick<TransferOptions, 'endsFast'>,
   ): Promise<UploadedFile[]> {
     const { writer, incarnation, life } = this.membership;
-    const nonce = this.#engine.random.hex(NONCE_DIGITS);
+    const nonce = this.#run.random.hex(NONCE_DIGITS);
     const owner = { id: this.id, writer: writer.index, incarnation, isShared: life !== undefined };
-    const recorderFor = recorderOf(this.#engine, owner, options.onProgress);
+    const recorderFor = recorderOf(this.#run, owner, options.onProgress);
     const items = sources.map(({ name, source }) => {
       let sends = 0;
       const key = () =>
@@ -133,12 +127,12 @@ export class SaveSession {
           id: this.id,
           writer: writer.index,
           incarnation,
-          nonce: sends++ === 0 ? nonce : this.#engine.random.hex(NONCE_DIGITS),
+          nonce: sends++ === 0 ? nonce : this.#run.random.hex(NONCE_DIGITS),
           name,
         });
       return { name, key, source, known, ...recorderFor(name) };
     });
-    return this.#engine.transfer.upload(items, { ...transferOptions(options), endsFast: options.endsFast });
+    return this.#run.transfer.upload(items, { ...transferOptions(options), endsFast: options.endsFast });
   }
 
   /**
@@ -164,7 +158,7 @@ export class SaveSession {
     };
     const { runId, writer, incarnation } = this.membership;
     this.#receipt = await deliver(
-      { engine: this.#engine, catalog: this.#catalog },
+      this.#run,
       { runId, writer, incarnation, id: this.id, ...share },
       options.signal,
     );
@@ -182,11 +176,11 @@ export class SaveSession {
     const { version } = this.id;
     if (onStale === 'fail' && suspicions.length > 0) {
       throw new CheckpointError('Stale', `version ${version} was not saved: ${suspicions.join('; ')}`, {
-        context: { store: this.#engine.store.uri, version },
+        context: { store: this.#run.store.uri, version },
       });
     }
     for (const reason of suspicions) {
-      this.#engine.logger.log('warn', `version ${version} is suspect: ${reason}`);
+      this.#run.logger.log('warn', `version ${version} is suspect: ${reason}`);
       onProgress?.({ type: 'suspect', version, reason });
     }
     return suspicions;
@@ -203,7 +197,7 @@ export class SaveSession {
 
   /** Waits for the commit that lists this writer's receipt, or makes that commit. */
   async finalise(options: CommitWaitOptions): Promise<CatalogCheckpoint> {
-    const checkpoint = await finalise(this.#engine, this.#catalog, this.#finaliseOptions(options));
+    const checkpoint = await finalise(this.#run, this.#finaliseOptions(options));
     this.#isCommitted = true;
     options.onProgress?.({ type: 'committed', id: this.id });
     return checkpoint;
@@ -213,11 +207,7 @@ export class SaveSession {
   async finaliseOnce(
     options: WaitOptions,
   ): Promise<{ isCommitted: boolean; missingWriters: readonly number[] }> {
-    const result = await finaliseOnce(
-      this.#engine,
-      this.#catalog,
-      this.#finaliseOptions({ ...options, timeoutMs: 0 }),
-    );
+    const result = await finaliseOnce(this.#run, this.#finaliseOptions({ ...options, timeoutMs: 0 }));
     const isCommitted = result.kind === 'committed';
     this.#isCommitted = isCommitted;
     const missingWriters = result.kind === 'waiting' ? result.missing : [];
@@ -234,49 +224,11 @@ export class SaveSession {
       id: this.id,
       runId: this.membership.runId,
       own: this.#receipt,
-      timeoutMs: options.timeoutMs ?? this.#engine.settings.commitTimeoutMs,
+      timeoutMs: options.timeoutMs ?? this.#run.settings.commitTimeoutMs,
       signal: options.signal,
       onProgress: options.onProgress,
     };
   }
-}
-
-/** Passes progress of bytes and retries on to the caller. */
-export function transferOptions(options: WaitOptions): TransferOptions {
-  const { signal, onProgress } = options;
-  if (!onProgress) return { signal };
-  return {
-    signal,
-    onBytes: (name, doneBytes, totalBytes) => onProgress({ type: 'bytes', name, doneBytes, totalBytes }),
-    onRetry: (detail) => onProgress({ type: 'retry', detail }),
-  };
-}
-
-/** For a checkpoint that is read as a whole. Without file names if those are read along the way. */
-export function plannedCheckpoint(
-  { id, fileCount, sizeBytes }: CatalogCheckpoint,
-  manifest: Manifest,
-): ProgressEvent {
-  if (!refersToReceipts(manifest)) {
-    return plannedEvent(
-      id.version,
-      manifest.writers.flatMap((share) => share.files),
-    );
-  }
-  return { type: 'planned', version: id.version, fileCount, sizeBytes, files: [] };
-}
-
-export function plannedEvent(
-  version: bigint,
-  files: readonly { readonly name: string; readonly sizeBytes: number }[],
-): ProgressEvent {
-  return {
-    type: 'planned',
-    version,
-    fileCount: files.length,
-    sizeBytes: totalBytes(files),
-    files: files.map(({ name, sizeBytes }) => ({ name, sizeBytes })),
-  };
 }
 
 function fileRecord(file: UploadedFile): FileRecord {

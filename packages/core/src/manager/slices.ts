@@ -27,7 +27,7 @@ import {
   refersToReceipts,
 } from '../plan/file-lists.ts';
 import { clashText, type NameClash, NameOwners } from '../plan/names.ts';
-import type { Engine } from './engine.ts';
+import type { RunParts } from './parts.ts';
 import { readAhead } from './read-ahead.ts';
 import { getByDigest, isUnreadable } from './records.ts';
 
@@ -75,7 +75,7 @@ export interface SliceOptions {
  * reference.
  */
 export async function* readSlices(
-  engine: Engine,
+  run: RunParts,
   manifest: Manifest,
   options: SliceOptions,
 ): AsyncGenerator<Slice, void, void> {
@@ -91,14 +91,14 @@ export async function* readSlices(
   });
   const at = { count: RECORDS_AT_ONCE, signal };
   const receipts = readAhead(places, at, (place, until) =>
-    unlessDamaged(place.key, options, () => readReferred(engine, manifest, place, until)),
+    unlessDamaged(place.key, options, () => readReferred(run, manifest, place, until)),
   );
-  yield* readLists(engine, withoutNull(receipts), options);
+  yield* readLists(run, withoutNull(receipts), options);
 }
 
 /** The slices of receipts that are already read. One GET for each file list. */
 export async function* readLists(
-  engine: Engine,
+  run: RunParts,
   receipts: Iterable<Receipt> | AsyncIterable<Receipt>,
   options: SliceOptions,
 ): AsyncGenerator<Slice, void, void> {
@@ -108,7 +108,7 @@ export async function* readLists(
     const slice = { writer, incarnation, said: receipt, isFirst };
     if (list === undefined) return { ...slice, files: receipt.files, listKey: undefined };
     const listKey = fileListKey(receipt, list.sha256);
-    const read = () => readList(engine, receipt, list, until);
+    const read = () => readList(run, receipt, list, until);
     const files = await unlessDamaged(listKey, options, read);
     return files && { ...slice, files, listKey };
   });
@@ -173,34 +173,34 @@ function* repeatedSlices(manifest: Manifest, { writer: wanted }: SliceOptions): 
 }
 
 async function readReferred(
-  engine: Engine,
+  run: RunParts,
   manifest: Manifest,
   { key, sha256, writer }: ReceiptPlace,
   signal: AbortSignal,
 ): Promise<Receipt> {
-  const bytes = await getByDigest(engine, key, sha256, signal);
-  const receipt = decodeRecord('receipt', bytes, { key, store: engine.store.uri });
+  const bytes = await getByDigest(run, key, sha256, signal);
+  const receipt = decodeRecord('receipt', bytes, { key, store: run.store.uri });
   const ref = manifest.receipts[writer];
   const problem = ref && referenceProblem(manifest, writer, ref, receipt);
-  if (problem) throw unusable(engine, key, problem);
+  if (problem) throw unusable(run, key, problem);
   return receipt;
 }
 
 async function readList(
-  engine: Engine,
+  run: RunParts,
   receipt: Receipt,
   ref: FileListRef,
   signal: AbortSignal,
 ): Promise<readonly FileRecord[]> {
   const key = fileListKey(receipt, ref.sha256);
-  const bytes = await getByDigest(engine, key, ref.sha256, signal);
-  const list = decodeRecord('file-list', bytes, { key, store: engine.store.uri });
+  const bytes = await getByDigest(run, key, ref.sha256, signal);
+  const list = decodeRecord('file-list', bytes, { key, store: run.store.uri });
   const isOfWriter =
     idEquals(list.id, receipt.id) &&
     list.writer === receipt.writer &&
     list.incarnation === receipt.incarnation;
   const problem = isOfWriter ? listProblem(ref, list.files) : 'it is of another writer or checkpoint';
-  if (problem) throw unusable(engine, key, problem);
+  if (problem) throw unusable(run, key, problem);
   return list.files;
 }
 
@@ -209,18 +209,18 @@ async function readList(
  * directory. Memory: all names that are read.
  */
 export async function* readNamedSlices(
-  engine: Engine,
+  run: RunParts,
   manifest: Manifest,
   options: Omit<SliceOptions, 'writer'>,
 ): AsyncGenerator<Slice, void, void> {
   const names = new NameOwners();
   const refuse = (clash: NameClash | undefined) => {
     if (!clash) return;
-    const error = unusable(engine, `version ${manifest.id.version}`, clashText(clash));
+    const error = unusable(run, `version ${manifest.id.version}`, clashText(clash));
     if (!options.onDamaged) throw error;
     options.onDamaged(clash.name, error);
   };
-  for await (const slice of readSlices(engine, manifest, options)) {
+  for await (const slice of readSlices(run, manifest, options)) {
     refuse(names.add(slice.files, slice.writer));
     if (slice.isFirst) names.addDirectories(slice.said.directories, slice.writer);
     yield slice;
@@ -233,12 +233,12 @@ export async function* readNamedSlices(
  * it.
  */
 export async function findFile(
-  engine: Engine,
+  run: RunParts,
   manifest: Manifest,
   name: string,
   signal: AbortSignal | undefined,
 ): Promise<FileRecord | undefined> {
-  for await (const { files } of readSlices(engine, manifest, { signal, starts: [name] })) {
+  for await (const { files } of readSlices(run, manifest, { signal, starts: [name] })) {
     const file = files.find((each) => each.name === name);
     if (file) return file;
   }
@@ -250,7 +250,7 @@ export async function findFile(
  * holds it.
  */
 export async function readSaid(
-  engine: Engine,
+  run: RunParts,
   manifest: Manifest,
   writer: number,
   signal: AbortSignal,
@@ -258,18 +258,17 @@ export async function readSaid(
   if (manifest.worldSize === 1 && !refersToReceipts(manifest)) return manifest;
   const place = receiptPlaces(manifest).find((each) => each.writer === writer);
   if (!place) throw new RangeError(`there is no writer ${writer}`);
-  return readReferred(engine, manifest, place, signal);
+  return readReferred(run, manifest, place, signal);
 }
 
 /** All files of a checkpoint, or of one writer. Memory: about 1 KB for each file. */
 export async function readFiles(
-  engine: Engine,
+  run: RunParts,
   manifest: Manifest,
   options: SliceOptions,
 ): Promise<FileRecord[]> {
   const all: FileRecord[] = [];
-  for await (const { files } of readSlices(engine, manifest, options))
-    for (const file of files) all.push(file);
+  for await (const { files } of readSlices(run, manifest, options)) for (const file of files) all.push(file);
   return all;
 }
 
@@ -277,13 +276,13 @@ export async function readFiles(
  * Throws `Corrupt` if the files of a receipt cannot be used. For receipts that no manifest refers
  * to.
  */
-export function assertOrdered(engine: Engine, key: string, receipt: Receipt): void {
+export function assertOrdered(run: RunParts, key: string, receipt: Receipt): void {
   const problem = orderProblem(receipt);
-  if (problem) throw unusable(engine, key, problem);
+  if (problem) throw unusable(run, key, problem);
 }
 
-function unusable(engine: Engine, key: string, problem: string): CheckpointError {
+function unusable(run: RunParts, key: string, problem: string): CheckpointError {
   return new CheckpointError('Corrupt', `${key} cannot be used: ${problem}`, {
-    context: { store: engine.store.uri, key },
+    context: { store: run.store.uri, key },
   });
 }

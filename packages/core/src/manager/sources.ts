@@ -3,24 +3,16 @@
  * store is used.
  */
 
-import type { CommitMeta, SaveOptions, SaveSource, WriterPosition } from '../contract/checkpoint-manager.ts';
+import type { SaveOptions, SaveSource } from '../contract/checkpoint-manager.ts';
 import { shown } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
-import type { LocalFiles } from '../contract/files.ts';
-import {
-  DIRECTORY_COUNT_MAX,
-  DIRECTORY_NAMES_BYTES_MAX,
-  FILE_COUNT_MAX,
-  METADATA_BYTES_MAX,
-  METRIC_COUNT_MAX,
-  METRIC_NAME_LENGTH_MAX,
-  WORLD_SIZE_MAX,
-} from '../contract/ranges.ts';
+import { DIRECTORY_COUNT_MAX, DIRECTORY_NAMES_BYTES_MAX, FILE_COUNT_MAX } from '../contract/ranges.ts';
 import { checkLogicalNames, type DirectoryRecord } from '../format/index.ts';
 import { excluding } from '../plan/select.ts';
 import { recordedTimeMs } from '../plan/times.ts';
 import type { UploadSource } from '../transfer/index.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
+import { localFiles } from './context.ts';
 import { inBatches } from './in-batches.ts';
 
 /** Files that are opened at once: far below the 1,024 that a process may have open. */
@@ -41,7 +33,7 @@ export interface Sources {
 }
 
 /** Names and sizes of what is to be saved. Checks the names. */
-export async function resolveSources(engine: Engine, options: SaveOptions): Promise<Sources> {
+export async function resolveSources(run: RunContext, options: SaveOptions): Promise<Sources> {
   const { dir, exclude = [], links, files, buffers, signal } = options;
   const given = [dir, files, buffers].filter((each) => each !== undefined);
   if (given.length !== 1) {
@@ -51,7 +43,7 @@ export async function resolveSources(engine: Engine, options: SaveOptions): Prom
     throw new CheckpointError('InvalidArgument', '`exclude` and `links` go with `dir`');
   if (dir !== undefined) {
     const isExcluded = exclude.length === 0 ? undefined : excluding(exclude);
-    const found = await localFiles(engine).scan(dir, { isExcluded, links, signal });
+    const found = await localFiles(run).scan(dir, { isExcluded, links, signal });
     const directories = found.directories.map(({ name, mtimeMs }) => ({
       name,
       mtimeMs: recordedTimeMs(mtimeMs),
@@ -69,7 +61,7 @@ export async function resolveSources(engine: Engine, options: SaveOptions): Prom
   checkFileCount(sources.length);
   if (sources.length === 0) throw new CheckpointError('InvalidArgument', 'there is no file to save');
   checkLogicalNames(sources.map(([name]) => name));
-  const resolve = ([name, source]: (typeof sources)[number]) => resolveSource(engine, name, source);
+  const resolve = ([name, source]: (typeof sources)[number]) => resolveSource(run, name, source);
   return { files: await inBatches(sources, SOURCES_AT_ONCE, resolve), directories: [] };
 }
 
@@ -93,9 +85,9 @@ export function checkFileCount(count: number): void {
   throw refusal(`there are ${count} files; one writer saves at most ${FILE_COUNT_MAX} in a checkpoint`);
 }
 
-async function resolveSource(engine: Engine, name: string, source: SaveSource): Promise<NamedSource> {
+async function resolveSource(run: RunContext, name: string, source: SaveSource): Promise<NamedSource> {
   if (typeof source === 'string') {
-    const local = localFiles(engine);
+    const local = localFiles(run);
     // An unreadable path is reported before anything is written.
     const opened = await local.openSource(source);
     await opened.close();
@@ -117,67 +109,6 @@ async function resolveSource(engine: Engine, name: string, source: SaveSource): 
     `the source of "${name}" is ${shown(source)}; it takes a path, a Uint8Array or an async iterable of Uint8Array`,
     { context: { name } },
   );
-}
-
-export function localFiles(engine: Engine): LocalFiles {
-  if (engine.files) return engine.files;
-  throw new CheckpointError(
-    'InvalidArgument',
-    'this manager was opened without local files: paths cannot be used',
-  );
-}
-
-export function checkWriter(writer: WriterPosition): WriterPosition {
-  const { index, count } = writer;
-  if (!Number.isSafeInteger(count) || count < 1 || count > WORLD_SIZE_MAX) {
-    throw new CheckpointError(
-      'InvalidArgument',
-      `the writer count is ${shown(count)}; it takes a whole number from 1 to ${WORLD_SIZE_MAX}`,
-    );
-  }
-  if (!Number.isSafeInteger(index) || index < 0 || index >= count) {
-    throw new CheckpointError(
-      'InvalidArgument',
-      `there is no writer ${shown(index)} of ${count}: writers count from 0 to ${count - 1}`,
-    );
-  }
-  return writer;
-}
-
-/** Metrics are finite numbers, metadata is text. Both are small enough for a receipt. */
-export function checkMeta(meta: CommitMeta): {
-  metrics: Record<string, number>;
-  metadata: Record<string, string>;
-} {
-  const metrics = { ...meta.metrics };
-  const metadata = { ...meta.metadata };
-  checkMetrics(metrics);
-  checkMetadata(metadata);
-  return { metrics, metadata };
-}
-
-function checkMetrics(metrics: Readonly<Record<string, number>>): void {
-  const entries = Object.entries(metrics);
-  if (entries.length > METRIC_COUNT_MAX)
-    throw refusal(`there are ${entries.length} metrics; a checkpoint takes at most ${METRIC_COUNT_MAX}`);
-  for (const [name, value] of entries) {
-    if (name.length > METRIC_NAME_LENGTH_MAX)
-      throw refusal(
-        `the name of metric "${name.slice(0, 40)}…" has ${name.length} characters; it takes at most ${METRIC_NAME_LENGTH_MAX}`,
-      );
-    if (typeof value !== 'number' || !Number.isFinite(value))
-      throw refusal(`metric "${name}" is ${shown(value)}; it takes a finite number`);
-  }
-}
-
-function checkMetadata(metadata: Readonly<Record<string, string>>): void {
-  for (const [name, value] of Object.entries(metadata)) {
-    if (typeof value !== 'string')
-      throw refusal(`metadata "${name}" is of type ${typeof value}; it takes text`);
-  }
-  const sizeBytes = Buffer.byteLength(JSON.stringify(metadata));
-  if (sizeBytes > METADATA_BYTES_MAX)
-    throw refusal(`the metadata has ${sizeBytes} bytes; a save takes at most ${METADATA_BYTES_MAX}`);
 }
 
 function refusal(message: string): CheckpointError {

@@ -8,8 +8,8 @@ import type { CallOptions, OpenUpload, Upload } from '../contract/object-store.t
 import { decodeRecord, type State, type UploadRecord } from '../format/index.ts';
 import { isUploadOver } from '../plan/sweep.ts';
 import { retrying } from '../transfer/index.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { getOrNull, isUnreadable } from './records.ts';
 import type { WholeListing } from './run-listing.ts';
@@ -36,13 +36,13 @@ export interface StrayUploads {
  * reached.
  */
 export async function findStrayUploads(
-  engine: Engine,
+  run: RunContext,
   { uploadRecords, openUploads }: Pick<WholeListing, 'uploadRecords' | 'openUploads'>,
   state: State,
   signal: AbortSignal | undefined,
 ): Promise<StrayUploads> {
-  const { preferredConcurrency } = engine.store.capabilities;
-  const read = await inBatches(uploadRecords, preferredConcurrency, (key) => readUpload(engine, key, signal));
+  const { preferredConcurrency } = run.store.capabilities;
+  const read = await inBatches(uploadRecords, preferredConcurrency, (key) => readUpload(run, key, signal));
   const strays: StrayUpload[] = [];
   const unreadable: { key: string; reason: string }[] = [];
   let unfinishedCount = 0;
@@ -68,13 +68,13 @@ export async function findStrayUploads(
 }
 
 async function readUpload(
-  engine: Engine,
+  run: RunContext,
   key: string,
   signal: AbortSignal | undefined,
 ): Promise<{ key: string; record: UploadRecord } | { key: string; reason: string } | null> {
   try {
-    const bytes = await getOrNull(engine.records, key, signal);
-    return bytes && { key, record: decodeRecord('upload', bytes, { key, store: engine.store.uri }) };
+    const bytes = await getOrNull(run.records, key, signal);
+    return bytes && { key, record: decodeRecord('upload', bytes, { key, store: run.store.uri }) };
   } catch (error) {
     if (isUnreadable(error)) return { key, reason: error.message };
     throw error;
@@ -83,11 +83,11 @@ async function readUpload(
 
 /** Bytes of the parts that the store holds; `null`: the upload has ended. Two requests. */
 export function measureUpload(
-  engine: Engine,
+  run: RunContext,
   stray: StrayUpload,
   signal: AbortSignal | undefined,
 ): Promise<number | null> {
-  return withUpload(engine, stray, signal, async () => undefined);
+  return withUpload(run, stray, signal, async () => undefined);
 }
 
 /**
@@ -95,11 +95,11 @@ export function measureUpload(
  * requests.
  */
 export function stopUpload(
-  engine: Engine,
+  run: RunContext,
   stray: StrayUpload,
   signal: AbortSignal | undefined,
 ): Promise<number | null> {
-  return withUpload(engine, stray, signal, (upload, options) => upload.abort(options));
+  return withUpload(run, stray, signal, (upload, options) => upload.abort(options));
 }
 
 /**
@@ -107,12 +107,12 @@ export function stopUpload(
  * by then, which is the wanted result.
  */
 async function withUpload(
-  engine: Engine,
+  run: RunContext,
   { key, token }: StrayUpload,
   signal: AbortSignal | undefined,
   work: (upload: Upload, options: CallOptions) => Promise<void>,
 ): Promise<number | null> {
-  const { clock, settings, store } = engine;
+  const { clock, settings, store } = run;
   const what = `looking after the upload of ${key}`;
   let sizeBytes: number | null = null;
   const tryOnce = async (options: CallOptions) => {
@@ -124,10 +124,7 @@ async function withUpload(
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
   try {
     await withDeadline(bounds, (until) =>
-      retrying(
-        () => unlessSilent(engine, until, tryOnce),
-        engine.transfer.retryPolicy(what, { signal: until }),
-      ),
+      retrying(() => unlessSilent(run, until, tryOnce), run.transfer.retryPolicy(what, { signal: until })),
     );
   } catch (error) {
     if (!isCheckpointError(error, 'NotFound')) throw error;
@@ -137,7 +134,7 @@ async function withUpload(
 
 /** Turns silence of the store into an error that is retried. */
 async function unlessSilent(
-  { clock, settings }: Engine,
+  { clock, settings }: RunContext,
   signal: AbortSignal,
   work: (options: CallOptions) => Promise<void>,
 ): Promise<void> {

@@ -20,8 +20,8 @@ import {
   planSweep,
   type SweepPlan,
 } from '../plan/sweep.ts';
-import type { Catalog, Head } from './catalog.ts';
-import type { Engine } from './engine.ts';
+import type { RunContext } from './context.ts';
+import type { Head } from './head.ts';
 import { readHeldKeys } from './held-keys.ts';
 import { inBatches } from './in-batches.ts';
 import { lostCatalog } from './lost-catalog.ts';
@@ -43,25 +43,25 @@ import { findStrayUploads, type StrayUpload, stopUpload } from './stray-uploads.
  * - `Corrupt`: a manifest cannot be read.
  * - `Denied`: the store allows no deletion.
  */
-export async function sweep(engine: Engine, catalog: Catalog, options: WaitOptions): Promise<SweepResult> {
+export async function sweep(run: RunContext, options: WaitOptions): Promise<SweepResult> {
   const { signal } = options;
-  const listing = await listRun(engine, SWEPT_PREFIXES, signal);
-  const { head, plan } = await planOn(engine, catalog, listing, signal);
+  const listing = await listRun(run, SWEPT_PREFIXES, signal);
+  const { head, plan } = await planOn(run, listing, signal);
   const pages = planPageSweep(listing.pages, head);
-  const { strays, unreadable } = await findStrayUploads(engine, listing, head.state, signal);
-  const leases = await findOldLeases(engine, listing, signal);
+  const { strays, unreadable } = await findStrayUploads(run, listing, head.state, signal);
+  const leases = await findOldLeases(run, listing, signal);
 
-  const deletion = new PacedDeletion(engine, signal);
+  const deletion = new PacedDeletion(run, signal);
   const { payloads, fileLists, receipts, manifests, claims } = plan;
   for (const objects of [payloads, fileLists, receipts, manifests, claims, pages])
     await deletion.delete(objects);
   deletion.assertAllowed();
-  const uploads = await stopUploads(engine, strays, deletion, signal);
+  const uploads = await stopUploads(run, strays, deletion, signal);
   const leaseCount = await deletion.delete(leases);
   for (const { key, reason } of unreadable) deletion.hold(key, new CheckpointError('Corrupt', reason));
   const { objectCount, freedBytes, held, heldCount } = deletion;
   const hasFreed = objectCount > 0 || heldCount > 0;
-  const notes = hasFreed ? await billedNotes(engine, signal) : [];
+  const notes = hasFreed ? await billedNotes(run, signal) : [];
   return { objectCount, freedBytes, ...uploads, leaseCount, held, heldCount, notes };
 }
 
@@ -69,21 +69,20 @@ export async function sweep(engine: Engine, catalog: Catalog, options: WaitOptio
  * Another process may remove a checkpoint while its manifest is read. A newer state then shows it.
  */
 async function planOn(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   listing: WholeListing,
   signal: AbortSignal | undefined,
 ): Promise<{ head: Head; plan: SweepPlan }> {
-  let head = await readHeadBeside(engine, catalog, listing, signal);
+  let head = await readHeadBeside(run, listing, signal);
   for (;;) {
-    const asked = await catalog.ask(({ state }) => allCheckpoints(state), signal, head);
+    const asked = await run.catalog.ask(({ state }) => allCheckpoints(state), signal, head);
     head = asked.head;
     try {
-      const held = await readHeldKeys(engine, asked.answer, signal);
+      const held = await readHeldKeys(run, asked.answer, signal);
       return { head, plan: planSweep(listing, head.state, held) };
     } catch (error) {
       if (!isCheckpointError(error, 'Corrupt')) throw error;
-      const newer = await catalog.read(signal);
+      const newer = await run.catalog.read(signal);
       if (newer.seq === head.seq) throw stopped(error);
       head = newer;
     }
@@ -105,31 +104,30 @@ function stopped(error: CheckpointError): CheckpointError {
  * explain them.
  */
 async function readHeadBeside(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   listing: WholeListing,
   signal: AbortSignal | undefined,
 ): Promise<Head> {
-  const head = await catalog.read(signal);
+  const head = await run.catalog.read(signal);
   if (head.seq > 0) return head;
   const [first] = [...listing.objects, ...listing.claims, ...listing.leases];
   if (!first) {
-    throw new CheckpointError('NotFound', `there is no run at ${engine.store.uri}`, {
-      context: { store: engine.store.uri },
+    throw new CheckpointError('NotFound', `there is no run at ${run.store.uri}`, {
+      context: { store: run.store.uri },
     });
   }
-  throw lostCatalog(engine, first.key, 'nothing is deleted');
+  throw lostCatalog(run, first.key, 'nothing is deleted');
 }
 
 async function findOldLeases(
-  engine: Engine,
+  run: RunContext,
   { leases, storeTimeMs }: WholeListing,
   signal: AbortSignal | undefined,
 ): Promise<ListedObject[]> {
   const old = leases.filter(({ createdAtMs }) => mayBeLongOver(storeTimeMs - createdAtMs));
-  const { preferredConcurrency } = engine.store.capabilities;
+  const { preferredConcurrency } = run.store.capabilities;
   const read = await inBatches(old, preferredConcurrency, async (lease) => {
-    const ttlMs = await readTtlMs(engine, lease.key, signal);
+    const ttlMs = await readTtlMs(run, lease.key, signal);
     return ttlMs !== null && isLongOver({ ttlMs }, storeTimeMs - lease.createdAtMs) ? lease : null;
   });
   return read.filter((lease) => lease !== null);
@@ -137,13 +135,13 @@ async function findOldLeases(
 
 /** `null`: the lease is gone, or cannot be read. An unreadable lease is kept. */
 async function readTtlMs(
-  engine: Engine,
+  run: RunContext,
   key: string,
   signal: AbortSignal | undefined,
 ): Promise<number | null> {
   try {
-    const bytes = await getOrNull(engine.records, key, signal);
-    return bytes && decodeRecord('read-lease', bytes, { key, store: engine.store.uri }).ttlMs;
+    const bytes = await getOrNull(run.records, key, signal);
+    return bytes && decodeRecord('read-lease', bytes, { key, store: run.store.uri }).ttlMs;
   } catch (error) {
     if (isUnreadable(error)) return null;
     throw error;
@@ -155,18 +153,18 @@ async function readTtlMs(
  * upload has ended.
  */
 async function stopUploads(
-  engine: Engine,
+  run: RunContext,
   strays: readonly StrayUpload[],
   deletion: PacedDeletion,
   signal: AbortSignal | undefined,
 ): Promise<{ uploadCount: number; uploadBytes: number }> {
-  const { preferredConcurrency } = engine.store.capabilities;
+  const { preferredConcurrency } = run.store.capabilities;
   let uploadCount = 0;
   let uploadBytes = 0;
   const records: ListedObject[] = [];
   await inBatches(strays, preferredConcurrency, async (stray) => {
     try {
-      const sizeBytes = await stopUpload(engine, stray, signal);
+      const sizeBytes = await stopUpload(run, stray, signal);
       if (sizeBytes !== null) uploadCount++;
       uploadBytes += sizeBytes ?? 0;
       if (stray.recordKey !== undefined) records.push({ key: stray.recordKey, sizeBytes: 0 });
@@ -191,13 +189,13 @@ const BILLED_FACTS = [
 ];
 
 /** One sentence for each setting. A store that cannot be inspected is no error. */
-async function billedNotes(engine: Engine, signal: AbortSignal | undefined): Promise<string[]> {
+async function billedNotes(run: RunContext, signal: AbortSignal | undefined): Promise<string[]> {
   try {
-    const facts = (await engine.store.inspect?.({ signal })) ?? [];
+    const facts = (await run.store.inspect?.({ signal })) ?? [];
     return facts.filter(({ id }) => BILLED_FACTS.includes(id)).flatMap(noteOf);
   } catch (error) {
     throwIfAborted(signal);
-    engine.logger.log('debug', `the store was not inspected: ${toCheckpointError(error).message}`);
+    run.logger.log('debug', `the store was not inspected: ${toCheckpointError(error).message}`);
     return [];
   }
 }

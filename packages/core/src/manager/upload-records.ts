@@ -6,11 +6,11 @@
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
-import type { Upload } from '../contract/object-store.ts';
+import type { ObjectStore, Upload } from '../contract/object-store.ts';
 import { encodeRecord, uploadIdPrefix, uploadKey } from '../format/index.ts';
 import type { UploadItem } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
-import { type Engine, newId, type RecordIo } from './engine.ts';
+import { newId, type RecordIo } from './record-io.ts';
 import { createRecord, deleteForTidiness } from './records.ts';
 
 /** Purpose of an upload. */
@@ -39,15 +39,15 @@ export function mayGoOnWith(owner: UploadOwner, incarnation: number): boolean {
 }
 
 export class UploadRecords {
-  readonly #engine: RecordIo;
+  readonly #run: RecordIo;
   /** Record keys of uploads in progress. */
   readonly #keys = new Map<Upload, string>();
   /** Records of uploads that have ended. */
   readonly #due: string[] = [];
   #deleting: Promise<void> | undefined;
 
-  constructor(engine: RecordIo) {
-    this.#engine = engine;
+  constructor(run: RecordIo) {
+    this.#run = run;
   }
 
   /**
@@ -55,16 +55,16 @@ export class UploadRecords {
    * store it only in the record.
    */
   async write(upload: Upload, purpose: UploadPurpose, signal: AbortSignal): Promise<void> {
-    const key = uploadKey(`${uploadIdPrefix(purpose.id, purpose.writer)}${newId(this.#engine)}`);
+    const key = uploadKey(`${uploadIdPrefix(purpose.id, purpose.writer)}${newId(this.#run)}`);
     const { token, partSizeBytes } = upload;
     const record = { format: undefined, ...purpose, key: upload.key, token, partSizeBytes };
     const { bytes } = encodeRecord('upload', record);
-    const { clock, settings } = this.#engine;
+    const { clock, settings } = this.#run;
     const what = `writing the record of the upload of "${purpose.name}"`;
     const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
     // Set before the request: after a failed call the record may still be there.
     this.#keys.set(upload, key);
-    const { isOurs } = await withDeadline(bounds, (until) => createRecord(this.#engine, key, bytes, until));
+    const { isOurs } = await withDeadline(bounds, (until) => createRecord(this.#run, key, bytes, until));
     if (isOurs) return;
     this.#keys.delete(upload);
     throw new CheckpointError('Unavailable', `${what}: ${key} is taken`, { context: { key } });
@@ -103,14 +103,14 @@ export class UploadRecords {
   /** A record that stays does no harm: a process that follows it finds no upload. */
   async #deleteDue(): Promise<void> {
     while (this.#due.length > 0)
-      await deleteForTidiness(this.#engine, this.#due.splice(0), 'deleting upload records');
+      await deleteForTidiness(this.#run, this.#due.splice(0), 'deleting upload records');
     this.#deleting = undefined;
   }
 }
 
 /** Records an upload in parts while it is in progress, if another process could resume it. */
 export function recordingOf(
-  { store, uploads }: Engine,
+  { store, uploads }: { store: ObjectStore; uploads: UploadRecords },
   purpose: Omit<UploadPurpose, 'sizeBytes'>,
 ): Pick<UploadItem, 'onBegun' | 'onEnded'> {
   if (!store.capabilities.resumesUploads) return {};

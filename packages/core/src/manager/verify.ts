@@ -7,15 +7,15 @@ import { receiptPlaces, refersToReceipts } from '../plan/file-lists.ts';
 import { chooseCheckpoint, requireById, requireLive } from '../plan/select.ts';
 import { allReferredTo } from '../plan/state.ts';
 import type { VerifyItem } from '../transfer/index.ts';
-import type { Catalog, Head } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { decide } from './decide.ts';
-import type { Engine } from './engine.ts';
+import type { Head } from './head.ts';
 import { inBatches } from './in-batches.ts';
 import { readManifest } from './manifest.ts';
+import { plannedCheckpoint, transferOptions } from './progress.ts';
 import { ListedSizes } from './receipts.ts';
 import { getByDigest } from './records.ts';
 import { leaseCheckpoint, wantedReference } from './restore.ts';
-import { plannedCheckpoint, transferOptions } from './session.ts';
 import { readNamedSlices } from './slices.ts';
 
 const RECEIPTS_AT_ONCE = 16;
@@ -26,11 +26,7 @@ type Found = Pick<VerifyResult, 'level' | 'fileCount' | 'bytesRead' | 'storedChe
 type Outcome = Pick<VerifyResult, 'recorded' | 'note' | 'latest'>;
 type Bounded = VerifyOptions & { readonly signal: AbortSignal };
 
-export async function verify(
-  engine: Engine,
-  catalog: Catalog,
-  options: VerifyOptions,
-): Promise<VerifyResult> {
+export async function verify(run: RunContext, options: VerifyOptions): Promise<VerifyResult> {
   const level = options.level ?? 2;
   const wanted = wantedReference(options.version);
   const choose = ({ state }: Head) => {
@@ -38,14 +34,14 @@ export async function verify(
     const [found] = wanted === 'latest' ? [] : allReferredTo(state, wanted);
     return found?.rolledBack ? found : chooseCheckpoint(state, wanted);
   };
-  const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, choose, options.signal);
+  const { checkpoint, lease } = await leaseCheckpoint(run, choose, options.signal);
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
   try {
-    const found = await compare(engine, checkpoint, level, { ...options, signal });
+    const found = await compare(run, checkpoint, level, { ...options, signal });
     const bounded = { ...options, signal };
-    const outcome = (await mayBeRecorded(engine, checkpoint, found, bounded))
-      ? await record(engine, catalog, checkpoint, found, bounded)
-      : { recorded: 'none' as const, note: UNSURE, latest: latestVersion(await catalog.read(signal)) };
+    const outcome = (await mayBeRecorded(run, checkpoint, found, bounded))
+      ? await record(run, checkpoint, found, bounded)
+      : { recorded: 'none' as const, note: UNSURE, latest: latestVersion(await run.catalog.read(signal)) };
     return { id: checkpoint.id, version: checkpoint.id.version, ...found, ...outcome };
   } finally {
     await lease.release();
@@ -60,7 +56,7 @@ const UNSURE =
  * same when the files concerned are read again, in full unless only sizes are compared.
  */
 async function mayBeRecorded(
-  engine: Engine,
+  run: RunContext,
   checkpoint: CatalogCheckpoint,
   { level, problems }: Found,
   options: Bounded,
@@ -68,29 +64,29 @@ async function mayBeRecorded(
   if (problems.length === 0 || options.quarantine !== true) return true;
   const names = new Set(problems.map(({ name }) => name));
   const quietly = { ...options, onProgress: undefined };
-  const again = await compare(engine, checkpoint, level === 0 ? 0 : 2, quietly, names);
+  const again = await compare(run, checkpoint, level === 0 ? 0 : 2, quietly, names);
   const isSame = (a: Problem, b: Problem) => a.name === b.name && a.message === b.message;
   return again.problems.some((problem) => problems.some((first) => isSame(first, problem)));
 }
 
 /** `only`: the names of the files to look at; default: all. */
 async function compare(
-  engine: Engine,
+  run: RunContext,
   checkpoint: CatalogCheckpoint,
   level: 0 | 1 | 2,
   options: Bounded,
   only?: ReadonlySet<string>,
 ): Promise<Found> {
   const { signal } = options;
-  const manifest = await problemOf(checkpoint.manifestKey, () => readManifest(engine, checkpoint, signal));
+  const manifest = await problemOf(checkpoint.manifestKey, () => readManifest(run, checkpoint, signal));
   if ('problem' in manifest) {
     const { fileCount } = checkpoint;
     return { level, fileCount, bytesRead: 0, storedChecksumCount: 0, problems: [manifest.problem] };
   }
   options.onProgress?.(plannedCheckpoint(checkpoint, manifest.value));
-  const records = new FileRecords(engine, manifest.value, { only, signal });
-  const report = await engine.transfer.verify(records.good(level), transferOptions(options));
-  const bad = await badReceipts(engine, manifest.value, signal);
+  const records = new FileRecords(run, manifest.value, { only, signal });
+  const report = await run.transfer.verify(records.good(level), transferOptions(options));
+  const bad = await badReceipts(run, manifest.value, signal);
   const problems = [...bad, ...records.problems, ...report.problems];
   return { level, fileCount: checkpoint.fileCount, ...report, problems };
 }
@@ -100,18 +96,18 @@ async function compare(
  * objects in the listing.
  */
 class FileRecords {
-  readonly #engine: Engine;
+  readonly #run: RunContext;
   readonly #manifest: Manifest;
   readonly #only: ReadonlySet<string> | undefined;
   readonly #signal: AbortSignal;
   readonly problems: Problem[] = [];
 
   constructor(
-    engine: Engine,
+    run: RunContext,
     manifest: Manifest,
     { only, signal }: { readonly only: ReadonlySet<string> | undefined; readonly signal: AbortSignal },
   ) {
-    this.#engine = engine;
+    this.#run = run;
     this.#manifest = manifest;
     this.#only = only;
     this.#signal = signal;
@@ -123,12 +119,12 @@ class FileRecords {
    */
   async *good(level: 0 | 1 | 2): AsyncGenerator<VerifyItem, void, void> {
     const signal = this.#signal;
-    const sizes = new ListedSizes(this.#engine, { signal });
+    const sizes = new ListedSizes(this.#run, { signal });
     const onDamaged = (name: string, error: CheckpointError) => {
       if (error.code !== 'Corrupt') throw error;
       this.problems.push({ name, message: error.message });
     };
-    for await (const { files } of readNamedSlices(this.#engine, this.#manifest, { signal, onDamaged })) {
+    for await (const { files } of readNamedSlices(this.#run, this.#manifest, { signal, onDamaged })) {
       await sizes.learn(files);
       for (const file of files) {
         const isWanted = this.#only?.has(file.name) ?? true;
@@ -163,10 +159,10 @@ async function problemOf<T>(
  * Receipts that the manifest repeats. Readers do not need them, but the manifest was made from
  * them.
  */
-async function badReceipts(engine: Engine, manifest: Manifest, signal: AbortSignal): Promise<Problem[]> {
+async function badReceipts(run: RunContext, manifest: Manifest, signal: AbortSignal): Promise<Problem[]> {
   if (refersToReceipts(manifest)) return [];
   const read = await inBatches(receiptPlaces(manifest), RECEIPTS_AT_ONCE, ({ key, sha256 }) =>
-    problemOf(key, () => getByDigest(engine, key, sha256, signal)),
+    problemOf(key, () => getByDigest(run, key, sha256, signal)),
   );
   return read.flatMap((each) => ('problem' in each ? [each.problem] : []));
 }
@@ -176,8 +172,7 @@ async function badReceipts(engine: Engine, manifest: Manifest, signal: AbortSign
  * loss of the lease, is an error here.
  */
 async function record(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   checkpoint: CatalogCheckpoint,
   found: Found,
   options: Bounded,
@@ -187,16 +182,16 @@ async function record(
   let note = '';
   if (kind !== undefined) {
     try {
-      const after = await decideOn(engine, catalog, { checkpoint, kind, reason: reasonFor(found), signal });
+      const after = await decideOn(run, { checkpoint, kind, reason: reasonFor(found), signal });
       const recorded = kind === 'verify' ? 'verified' : 'quarantined';
       return { recorded, note, latest: latestVersion(after) };
     } catch (error) {
       if (!isCheckpointError(error) || signal.aborted) throw error;
       note = `the catalog does not say so: ${error.message}`;
-      engine.logger.log('warn', `version ${checkpoint.id.version}: ${note}`);
+      run.logger.log('warn', `version ${checkpoint.id.version}: ${note}`);
     }
   }
-  return { recorded: 'none', note, latest: latestVersion(await catalog.read(signal)) };
+  return { recorded: 'none', note, latest: latestVersion(await run.catalog.read(signal)) };
 }
 
 function decisionFor(
@@ -214,8 +209,7 @@ function reasonFor({ problems: [first] }: Found): string {
 }
 
 async function decideOn(
-  engine: Engine,
-  catalog: Catalog,
+  run: RunContext,
   about: {
     readonly checkpoint: CatalogCheckpoint;
     readonly kind: 'verify' | 'quarantine';
@@ -230,7 +224,7 @@ async function decideOn(
     if (kind === 'quarantine') requireLive(found);
     return { kind, lineage: state.lineage, epoch: state.epoch, checkpoint: id, reason };
   };
-  const { after } = await decide(engine, catalog, plan, { what: `the ${kind} decision`, signal });
+  const { after } = await decide(run, plan, { what: `the ${kind} decision`, signal });
   return after;
 }
 

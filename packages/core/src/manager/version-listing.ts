@@ -3,7 +3,7 @@
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import type { ObjectInfo } from '../contract/object-store.ts';
 import { parseCheckpointPrefix, versionsPrefix } from '../format/index.ts';
-import type { Engine } from './engine.ts';
+import type { RunParts } from './parts.ts';
 
 /** Sorts after every key below a directory. */
 export const LAST_CHARACTER = '\u{10ffff}';
@@ -16,7 +16,7 @@ type Visit = (object: ObjectInfo, id: CheckpointId | null, storeTimeMs: number) 
  * `pageCountMax`: stop after so many pages; default: no limit. Resolves to whether all were listed.
  */
 export async function listVersions(
-  engine: Engine,
+  run: RunParts,
   visit: Visit,
   options: { readonly signal: AbortSignal | undefined; readonly pageCountMax?: number },
 ): Promise<boolean> {
@@ -24,7 +24,7 @@ export async function listVersions(
   let startAfter: string | undefined;
   let pageCount = 0;
   do {
-    const pages = engine.records.list(versionsPrefix, { startAfter, signal });
+    const pages = run.records.list(versionsPrefix, { startAfter, signal });
     startAfter = undefined;
     for await (const { objects, storeTimeMs } of pages) {
       if (pageCount++ === pageCountMax) return false;

@@ -10,8 +10,8 @@ import { parseReceiptKey, type State } from '../format/index.ts';
 import type { WriterLife } from '../plan/transaction.ts';
 import { isOpen } from './begun.ts';
 import { type ClaimPlace, readClaim } from './claims.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
 import { listVersions } from './version-listing.ts';
 
 /** A restarted writer of a large run must not list for minutes. */
@@ -24,40 +24,40 @@ export type OnVoided = (voided: VoidedDeliveries) => void;
  * that the deliveries are unknown, and the call succeeds.
  */
 export async function tellVoided(
-  engine: Engine,
+  run: RunContext,
   state: State,
   options: ClaimPlace &
     WriterLife & { readonly onVoided: OnVoided; readonly signal: AbortSignal | undefined },
 ): Promise<void> {
   const { incarnation, signal, onVoided } = options;
   if (incarnation === 0) return;
-  const { clock, settings } = engine;
+  const { clock, settings } = run;
   const what = 'looking for what earlier processes had delivered';
   const bounds = { clock, timeoutMs: settings.stallTimeoutMs, what, signal };
   try {
     const voided = await withDeadline(bounds, (until) =>
-      findVoided(engine, state, { ...options, signal: until }),
+      findVoided(run, state, { ...options, signal: until }),
     );
     if (voided === null) return;
-    engine.logger.log('warn', voidedText(voided));
+    run.logger.log('warn', voidedText(voided));
     onVoided(voided);
   } catch (error) {
     throwIfAborted(signal);
     const { message } = toCheckpointError(error);
-    engine.logger.log('warn', `what earlier processes of this writer had delivered is not known: ${message}`);
+    run.logger.log('warn', `what earlier processes of this writer had delivered is not known: ${message}`);
   }
 }
 
 /** `null`: this join voided no receipts. */
 async function findVoided(
-  engine: Engine,
+  run: RunContext,
   state: State,
   own: ClaimPlace & WriterLife & { readonly signal: AbortSignal },
 ): Promise<VoidedDeliveries | null> {
   const { writer, signal } = own;
   const found = new Map<number, bigint[]>();
   const isListed = await listVersions(
-    engine,
+    run,
     ({ key }, id) => {
       if (id === null || !isOpen(state, id)) return false;
       const receipt = parseReceiptKey(key);
@@ -70,25 +70,25 @@ async function findVoided(
   // Receipts of still earlier processes were voided, and reported, by this process's predecessor.
   const incarnation = Math.max(...found.keys());
   const versions = found.get(incarnation);
-  if (versions === undefined) return isListed || state.worldSize === 1 ? null : await unlisted(engine, own);
-  const by = await processOf(engine, { ...own, incarnation }, signal);
+  if (versions === undefined) return isListed || state.worldSize === 1 ? null : await unlisted(run, own);
+  const by = await processOf(run, { ...own, incarnation }, signal);
   return { writer, versions: versions.sort((a, b) => (a < b ? -1 : 1)), isComplete: isListed, ...by };
 }
 
 async function unlisted(
-  engine: Engine,
+  run: RunContext,
   own: ClaimPlace & WriterLife & { readonly signal: AbortSignal },
 ): Promise<VoidedDeliveries> {
-  const by = await processOf(engine, { ...own, incarnation: own.incarnation - 1 }, own.signal);
+  const by = await processOf(run, { ...own, incarnation: own.incarnation - 1 }, own.signal);
   return { writer: own.writer, versions: [], isComplete: false, ...by };
 }
 
 async function processOf(
-  engine: Engine,
+  run: RunContext,
   place: ClaimPlace & WriterLife,
   signal: AbortSignal,
 ): Promise<Pick<VoidedDeliveries, 'process' | 'life'>> {
-  const claim = await readClaim(engine, place, signal);
+  const claim = await readClaim(run, place, signal);
   return { process: { host: claim?.host ?? '', pid: claim?.pid ?? 0 }, life: claim?.life ?? '' };
 }
 

@@ -19,9 +19,8 @@ import {
 import { annotationBeyond, isEmptyAnnotation } from '../plan/annotation.ts';
 import { fileListRef, sliceFiles } from '../plan/file-lists.ts';
 import { SameContent } from '../plan/same-content.ts';
-import type { RunSide } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import { withDeadline } from './deadline.ts';
-import type { Engine } from './engine.ts';
 import { type FinaliseOptions, finaliseOnce, outcomeUnknown } from './finalise.ts';
 import { readAhead } from './read-ahead.ts';
 import type { OwnReceipt } from './receipts.ts';
@@ -46,13 +45,13 @@ export interface Delivery extends Said {
  * counts.
  */
 export async function deliver(
-  { engine, catalog }: RunSide,
+  run: RunContext,
   delivery: Delivery,
   signal: AbortSignal | undefined,
 ): Promise<OwnReceipt> {
   const { id, runId, writer: position, incarnation } = delivery;
   const files = [...delivery.files].sort((a, b) => compareUtf8(a.name, b.name));
-  const slices = sliceFiles(files, engine.recordLimits.filesBytesMax);
+  const slices = sliceFiles(files, run.recordLimits.filesBytesMax);
   const life = { id, writer: position.index, incarnation };
   // Field by field: an encoded record keeps members that the schema does not name, such as those of
   // a newer minor version.
@@ -61,7 +60,7 @@ export async function deliver(
     ...life,
     worldSize: position.count,
     files: slices.length > 1 ? [] : files,
-    fileLists: slices.length > 1 ? await writeLists(engine, life, slices, signal) : [],
+    fileLists: slices.length > 1 ? await writeLists(run, life, slices, signal) : [],
     bases: delivery.bases,
     metrics: delivery.metrics,
     metadata: delivery.metadata,
@@ -73,30 +72,30 @@ export async function deliver(
   const key = receiptKey(id, position.index, incarnation);
   // After an error the receipt may be there, and then the peers may commit it.
   const decides = (cause: unknown) =>
-    outcomeUnknown(engine, { id, runId, own: { key, sha256: digest } }, undefined, cause);
-  const created = await bounded(engine, 'writing the receipt', signal, (until) =>
-    createRecord(engine, key, bytes, until, decides),
+    outcomeUnknown(run, { id, runId, own: { key, sha256: digest } }, undefined, cause);
+  const created = await bounded(run, 'writing the receipt', signal, (until) =>
+    createRecord(run, key, bytes, until, decides),
   );
   const place = { key, position, incarnation };
   if (created.isOurs) return { ...place, sha256: digest, receipt, files, recordBytes: bytes.byteLength };
-  const found = decodeRecord('receipt', created.bytes, { key, store: engine.store.uri });
+  const found = decodeRecord('receipt', created.bytes, { key, store: run.store.uri });
   const recordBytes = created.bytes.byteLength;
   const own = { ...place, sha256: sha256(created.bytes), receipt: found, recordBytes };
   // This life has delivered this version before. The same content is accepted; other content cannot
   // replace it.
   const content = new SameContent(files, delivery.directories);
-  const isSame = await hasContent(engine, found, content, signal).catch((error: unknown) =>
-    throwDecision({ engine, catalog }, { id, runId, own, signal }, error),
+  const isSame = await hasContent(run, found, content, signal).catch((error: unknown) =>
+    throwDecision(run, { id, runId, own, signal }, error),
   );
   if (isSame) {
     if (!isEmptyAnnotation(annotationBeyond(found, delivery)))
-      engine.logger.log('warn', otherMetaText(delivery));
+      run.logger.log('warn', otherMetaText(delivery));
     return own;
   }
   throw new CheckpointError(
     'Conflict',
     `writer ${position.index} has already delivered version ${id.version}, with other content`,
-    { context: { store: engine.store.uri, key, version: id.version, writer: position.index } },
+    { context: { store: run.store.uri, key, version: id.version, writer: position.index } },
   );
 }
 
@@ -111,7 +110,7 @@ function otherMetaText({ writer, id }: Delivery): string {
  * its key contains their digest.
  */
 async function writeLists(
-  engine: Engine,
+  run: RunContext,
   life: Pick<Receipt, 'id' | 'writer' | 'incarnation'>,
   slices: readonly (readonly FileRecord[])[],
   signal: AbortSignal | undefined,
@@ -121,12 +120,12 @@ async function writeLists(
   const written = readAhead(slices, at, async (files, until) => {
     const { bytes, sha256: digest } = encodeRecord('file-list', { format: undefined, ...life, files });
     const key = fileListKey(life, digest);
-    const created = await bounded(engine, 'writing a list of files', until, (limit) =>
-      createRecord(engine, key, bytes, limit),
+    const created = await bounded(run, 'writing a list of files', until, (limit) =>
+      createRecord(run, key, bytes, limit),
     );
     if (created.isOurs) return fileListRef(files, digest);
     throw new CheckpointError('Corrupt', `${key} holds other bytes than its name says`, {
-      context: { store: engine.store.uri, key, version: life.id.version },
+      context: { store: run.store.uri, key, version: life.id.version },
     });
   });
   for await (const ref of written) refs.push(ref);
@@ -134,7 +133,7 @@ async function writeLists(
 }
 
 function bounded<T>(
-  { clock, settings }: Engine,
+  { clock, settings }: RunContext,
   what: string,
   signal: AbortSignal | undefined,
   work: (signal: AbortSignal) => Promise<T>,
@@ -147,22 +146,22 @@ function bounded<T>(
  * without them. Throws that decision if there is one, else `error`.
  */
 async function throwDecision(
-  { engine, catalog }: RunSide,
+  run: RunContext,
   look: Pick<FinaliseOptions, 'id' | 'runId' | 'own' | 'signal'>,
   error: unknown,
 ): Promise<never> {
   if (isCheckpointError(error, 'Corrupt'))
-    await finaliseOnce(engine, catalog, { ...look, timeoutMs: 0, onProgress: undefined, leavesIt: true });
+    await finaliseOnce(run, { ...look, timeoutMs: 0, onProgress: undefined, leavesIt: true });
   throw error;
 }
 
 async function hasContent(
-  engine: Engine,
+  run: RunContext,
   receipt: Receipt,
   content: SameContent,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   content.compareDirectories(receipt.directories);
-  for await (const slice of readLists(engine, [receipt], { signal })) content.compare(slice.files);
+  for await (const slice of readLists(run, [receipt], { signal })) content.compare(slice.files);
   return content.isSame;
 }

@@ -6,12 +6,12 @@ import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { type State, VERSION_MAX } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
 import { NewestManifests } from './bases.ts';
-import { type Catalog, rejectionError } from './catalog.ts';
-import type { Engine } from './engine.ts';
+import { rejectionError } from './catalog.ts';
+import type { RunContext } from './context.ts';
 import type { LifeInAttempt } from './finish-version.ts';
 import { type Attempt, chooseAttempt, join, joinToSave, type Membership } from './join.ts';
+import { checkWriter } from './save-arguments.ts';
 import { SaveSession } from './session.ts';
-import { checkWriter } from './sources.ts';
 
 /** The options of a call that may join. */
 interface JoinCall {
@@ -28,8 +28,7 @@ interface Place {
 }
 
 export class WriterRegistry {
-  readonly #engine: Engine;
-  readonly #catalog: Catalog;
+  readonly #run: RunContext;
   readonly #manifests: NewestManifests;
   readonly #default: WriterPosition;
   readonly #givenAttempt: string | undefined;
@@ -43,8 +42,7 @@ export class WriterRegistry {
    * life.
    */
   constructor(
-    engine: Engine,
-    catalog: Catalog,
+    run: RunContext,
     {
       writer,
       attempt,
@@ -57,9 +55,8 @@ export class WriterRegistry {
         `life "${life}" needs an attempt id: without one each process begins an attempt of its own`,
       );
     this.#life = life;
-    this.#engine = engine;
-    this.#catalog = catalog;
-    this.#manifests = new NewestManifests(engine);
+    this.#run = run;
+    this.#manifests = new NewestManifests(run);
     this.#default = writer;
     this.#givenAttempt = attempt;
   }
@@ -70,9 +67,9 @@ export class WriterRegistry {
 
   /** The attempt of this process. Drawn at the first call if none was given. */
   attempt(writer: WriterPosition): Attempt {
-    this.#attempt ??= chooseAttempt(this.#engine, this.#givenAttempt, writer);
+    this.#attempt ??= chooseAttempt(this.#run, this.#givenAttempt, writer);
     // A drawn attempt never serves more than one writer.
-    if (this.#attempt.isDrawn) chooseAttempt(this.#engine, undefined, writer);
+    if (this.#attempt.isDrawn) chooseAttempt(this.#run, undefined, writer);
     return this.#attempt;
   }
 
@@ -106,13 +103,13 @@ export class WriterRegistry {
       return { lineage, epoch, version };
     };
     const own = { writer: writer.index, incarnation };
-    const { answer: decided, head } = await this.#catalog.ask(
+    const { answer: decided, head } = await this.#run.catalog.ask(
       ({ state }) => precheckCommit(state, idIn(state), own),
       options.signal,
     );
     const { state } = head;
     const { version } = idIn(state);
-    const context = { store: this.#engine.store.uri, version, attempt: membership.attempt.id };
+    const context = { store: this.#run.store.uri, version, attempt: membership.attempt.id };
     if (decided?.kind === 'rejected') throw rejectionError(decided, context);
     if (decided) {
       throw new CheckpointError('Conflict', `version ${version} is committed already`, { context });
@@ -121,7 +118,7 @@ export class WriterRegistry {
     const { tookOver } = membership;
     options.onProgress?.({ type: 'joined', version, writer, epoch, tookOver });
     const manifests = this.#manifests;
-    return new SaveSession(this.#engine, this.#catalog, { membership, version, state, manifests });
+    return new SaveSession(this.#run, { membership, version, state, manifests });
   }
 
   /** `Conflict`: `highest` is the highest possible version. */
@@ -132,7 +129,7 @@ export class WriterRegistry {
       `no version is left: ${highest}, the highest that there can be, is committed or begun already`,
       {
         context: {
-          store: this.#engine.store.uri,
+          store: this.#run.store.uri,
           version: highest,
           advice: ['nothing was sent', 'save to another run, or roll this one back to a lower version first'],
         },
@@ -174,11 +171,11 @@ export class WriterRegistry {
     check: ((state: State) => void) | undefined,
   ): Promise<Membership> {
     const attempt = this.attempt(writer);
-    const isHeard = onProgress !== undefined || this.#engine.logger !== silentLogger;
+    const isHeard = onProgress !== undefined || this.#run.logger !== silentLogger;
     const onVoided = isHeard
       ? (voided: VoidedDeliveries) => onProgress?.({ type: 'voided', ...voided })
       : undefined;
-    return join(this.#engine, this.#catalog, { attempt, writer, life: this.#life, check, signal, onVoided });
+    return join(this.#run, { attempt, writer, life: this.#life, check, signal, onVoided });
   }
 }
 
