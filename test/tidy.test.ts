@@ -21,6 +21,7 @@ import {
 import { forbiddenImports } from './tidy/imports.ts';
 import { hardComments } from './tidy/prose.ts';
 import { ROOT, type Rule, readRepository } from './tidy/repository.ts';
+import { crowdedRooms, importsAgainstTheOrder } from './tidy/rooms.ts';
 
 type Sample = Readonly<Record<string, string>>;
 
@@ -66,6 +67,44 @@ const CASES: readonly Case[] = [
       { 'packages/core/src/manager/a.test.ts': "import { test } from 'vitest';" },
       { 'packages/stores/src/a.ts': "const a = () => import('@holdfast/store-local');" },
       { 'packages/cli/src/a.ts': "import { Command } from 'commander';" },
+    ],
+  },
+  {
+    name: 'order: core imports one way, types included',
+    rule: importsAgainstTheOrder,
+    bad: [
+      { [`${CONTRACT}/a.ts`]: "export { a } from '../format/b.ts';" },
+      { [`${FORMAT}/a.ts`]: "import type { A } from '../plan/b.ts';" },
+      { 'packages/core/src/plan/a.ts': "import { a } from '../transfer/b.ts';" },
+      { 'packages/core/src/transfer/a.ts': "import type { A } from '../manager/b.ts';" },
+      { 'packages/core/src/manager/a.ts': "import { a } from '../store/b.ts';" },
+      { 'packages/core/src/manager/run/a.ts': "import type { A } from '../../store/b.ts';" },
+      { 'packages/core/src/manager/a.ts': "import { a } from '../election/b.ts';" },
+      { 'packages/core/src/store/a.ts': "import { a } from '../format/b.ts';" },
+      { 'packages/core/src/manager/run/a.ts': "import type { A } from '../read/index.ts';" },
+      { 'packages/core/src/manager/keep/a.ts': "import type { A } from '../manager.ts';" },
+      { 'packages/core/src/manager/read/a.ts': "import type { A } from '../run/b.ts';" },
+      { 'packages/core/src/manager/a.ts': "import type { A } from './run/b.ts';" },
+      { 'packages/core/src/index.ts': "export { a } from './manager/run/b.ts';" },
+    ],
+    good: [
+      { 'packages/core/src/manager/read/a.ts': "import type { A } from '../run/index.ts';" },
+      { 'packages/core/src/manager/a.ts': "import { a } from './run/index.ts';" },
+      { 'packages/core/src/manager/run/a.ts': "import { a } from '../../plan/b.ts';" },
+      { 'packages/core/src/manager/run/a.test.ts': "import { a } from '../read/b.ts';" },
+      { 'packages/core/src/store/a.ts': "import { a } from '../contract/b.ts';" },
+      { 'packages/core/src/index.ts': "export { a } from './manager/run/index.ts';" },
+    ],
+  },
+  {
+    name: 'order: a room has at most twelve files',
+    rule: crowdedRooms,
+    bad: [
+      Object.fromEntries(Array.from({ length: 13 }, (_, i) => [`packages/core/src/manager/run/${i}.ts`, ''])),
+    ],
+    good: [
+      Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`packages/core/src/manager/run/${i}.ts`, ''])),
+      { 'packages/core/src/manager/run/index.ts': '' },
     ],
   },
   {

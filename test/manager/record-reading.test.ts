@@ -1,6 +1,6 @@
-import { withDeadline } from '@holdfast/core/internal/manager/deadline';
-import { readAhead } from '@holdfast/core/internal/manager/read-ahead';
-import { checkFileCount } from '@holdfast/core/internal/manager/sources';
+import { withDeadline } from '@holdfast/core/internal/manager/records/deadline';
+import { readAhead } from '@holdfast/core/internal/manager/records/read-ahead';
+import { checkFileCount } from '@holdfast/core/internal/manager/save/sources';
 import { ManualClock } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
 import { failure } from './memory-run.ts';

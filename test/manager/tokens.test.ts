@@ -4,7 +4,7 @@
  */
 
 import { sha256 } from '@holdfast/core/internal/format/index';
-import { readToken, writeToken } from '@holdfast/core/internal/manager/tokens';
+import { readToken, writeToken } from '@holdfast/core/internal/manager/records/tokens';
 import { describe, expect, test } from 'vitest';
 import { newBucket, open } from './memory-run.ts';
 

@@ -1,9 +1,9 @@
 /** For the tests of this folder: decisions on a run that no command makes yet. */
 
 import { completeSettings, type ObjectStore, silentLogger, systemClock, systemRandom } from '@holdfast/core';
-import { Catalog } from '@holdfast/core/internal/manager/catalog';
-import type { Head } from '@holdfast/core/internal/manager/head';
-import { UploadRecords } from '@holdfast/core/internal/manager/upload-records';
+import { Catalog } from '@holdfast/core/internal/manager/catalog/catalog';
+import type { Head } from '@holdfast/core/internal/manager/catalog/head';
+import { UploadRecords } from '@holdfast/core/internal/manager/records/upload-records';
 import { RECORD_LIMITS } from '@holdfast/core/internal/plan/file-lists';
 import type { Decided } from '@holdfast/core/internal/plan/transaction';
 import { createTransfer } from '@holdfast/core/internal/transfer/index';

@@ -8,26 +8,26 @@ import { FIRST_LIFE_SEED } from './story.ts';
 
 export const LIFE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   'each process claims the next incarnation, whatever its life': {
-    file: 'manager/claims.ts',
-    find: 'if ((await lifeOf(engine, { ...place, incarnation: highest }, signal)) === life)',
+    file: 'manager/records/claims.ts',
+    find: 'if ((await lifeOf(run, { ...place, incarnation: highest }, signal)) === life)',
     replace: 'if (false)',
     seed: FIRST_LIFE_SEED,
   },
   'a claim that is taken means the next number': {
-    file: 'manager/claims.ts',
-    find: 'if (await create(engine, { ...place, incarnation }, life, signal)) return { incarnation, isNew: true };',
+    file: 'manager/records/claims.ts',
+    find: 'if (await create(run, { ...place, incarnation }, life, signal)) return { incarnation, isNew: true };',
     replace:
-      'for (let next = incarnation; ; next++) if (await create(engine, { ...place, incarnation: next }, life, signal)) return { incarnation: next, isNew: true };',
+      'for (let next = incarnation; ; next++) if (await create(run, { ...place, incarnation: next }, life, signal)) return { incarnation: next, isNew: true };',
     seed: FIRST_LIFE_SEED + 38,
   },
   'a life that was superseded claims again': {
-    file: 'manager/claims.ts',
-    find: 'await assertNotSuperseded(engine, place, { life, lower }, signal);',
+    file: 'manager/records/claims.ts',
+    find: 'await assertNotSuperseded(run, place, { life, lower }, signal);',
     replace: '',
     seed: FIRST_LIFE_SEED + 5,
   },
   'a claim that is found counts without being registered': {
-    file: 'manager/join.ts',
+    file: 'manager/commit/join.ts',
     find: 'const isFirst = incarnation === 0 && life === undefined;',
     replace: 'const isFirst = !isNew || (incarnation === 0 && life === undefined);',
     seed: FIRST_LIFE_SEED + 8,
@@ -39,20 +39,20 @@ export const LIFE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     seed: FIRST_LIFE_SEED + 37,
   },
   'a receipt that is found counts as delivered, whatever it says': {
-    file: 'manager/write-receipt.ts',
+    file: 'manager/commit/write-receipt.ts',
     find: 'if (isSame) {',
     replace: 'if (true) {',
     seed: FIRST_LIFE_SEED + 9,
   },
   'a receipt is known by its key alone': {
-    file: 'manager/receipts.ts',
+    file: 'manager/records/receipts.ts',
     find: 'return bytesEqual(listed.sha256, own.sha256);',
     replace: 'return true;',
     seed: FIRST_LIFE_SEED + 5,
   },
   'a life may begin anew in each lineage': {
-    file: 'manager/claims.ts',
-    find: 'if (life !== undefined) await assertNotRolledBack(engine, place, life, signal);',
+    file: 'manager/records/claims.ts',
+    find: 'if (life !== undefined) await assertNotRolledBack(run, place, life, signal);',
     replace: '',
     seed: FIRST_LIFE_SEED + 23,
   },
@@ -63,10 +63,10 @@ export const LIFE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     seed: FIRST_LIFE_SEED + 36,
   },
   'a process that is refused does not ask what is committed': {
-    file: 'manager/save.ts',
+    file: 'manager/save/save.ts',
     find: '  if (!committed) {\n    const { top } = head.state;',
     replace:
-      '  if (isPast) throw fencedAttempt(engine, head, attempt);\n  if (!committed) {\n    const { top } = head.state;',
+      '  if (isPast) throw fencedAttempt(run, head, attempt);\n  if (!committed) {\n    const { top } = head.state;',
     seed: FIRST_LIFE_SEED + 39,
   },
   'what became of a shared upload is not compared': {

@@ -8,14 +8,14 @@ import { FIRST_PAGING_SEED } from './story.ts';
 
 export const PAGE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   'an entry is created before its pages': {
-    file: 'manager/sending.ts',
+    file: 'manager/catalog/sending.ts',
     find: 'await this.#createPages(answer.pages, signal);\n      const sent = await this.#create(this.#entry(head, answer.state), signal);',
     replace:
       'const sent = await this.#create(this.#entry(head, answer.state), signal);\n      await this.#createPages(answer.pages, signal);',
     seed: FIRST_PAGING_SEED,
   },
   'a page is sent and not waited for': {
-    file: 'manager/sending.ts',
+    file: 'manager/catalog/sending.ts',
     find: 'await this.#createPages(answer.pages, signal);',
     replace: 'this.#createPages(answer.pages, signal).catch(() => undefined);',
     seed: FIRST_PAGING_SEED,
@@ -40,8 +40,8 @@ export const PAGE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     seed: FIRST_PAGING_SEED + 102,
   },
   'a sweep keeps what the entry lists, and not what its pages list': {
-    file: 'manager/sweep.ts',
-    find: 'const asked = await catalog.ask(({ state }) => allCheckpoints(state), signal, head);',
+    file: 'manager/keep/sweep.ts',
+    find: 'const asked = await run.catalog.ask(({ state }) => allCheckpoints(state), signal, head);',
     replace: 'const asked = { answer: head.state.checkpoints, head };',
     seed: FIRST_PAGING_SEED,
   },

@@ -1,5 +1,5 @@
 /**
- * Which folders may import which modules. The order of the folders inside core is in biome.json.
+ * Which packages may import which modules. The order of the folders inside core is in rooms.ts.
  */
 
 import { isCode, isTest, packageFolder, type Repository, resolveFrom } from './repository.ts';

@@ -1,11 +1,11 @@
 /** The public API of the engine. */
 
 export * from './contract/index.ts';
+export { type GrantOptions, type Grants, type SaveGrant, withGrants } from './election/grants.ts';
 export { crc32c, idText, parseVersion, toVersion } from './format/index.ts';
-export { type GrantOptions, type Grants, type SaveGrant, withGrants } from './manager/grants.ts';
 export { createCheckpointManager } from './manager/manager.ts';
 export type { CheckpointManagerOptions } from './manager/opening.ts';
-export { findRunsBelow, hasRunAt } from './manager/runs-below.ts';
+export { findRunsBelow, hasRunAt } from './manager/run/index.ts';
 export {
   createThrottle,
   listObjects,

@@ -52,7 +52,7 @@ import type { CollectOptions, RetentionOptions } from '../contract/retention.ts'
 import { SETTINGS } from '../contract/settings.ts';
 import type { RebuildOptions } from '../contract/upkeep.ts';
 import { toReference, toVersion } from '../format/index.ts';
-import { checkWriter } from './save-arguments.ts';
+import { checkWriter } from './run/index.ts';
 
 const LOG_LIMIT_MAX = 1000;
 

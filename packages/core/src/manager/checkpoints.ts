@@ -15,13 +15,10 @@ import type { RandomSource } from '../contract/files.ts';
 import { type CatalogCheckpoint, checkLogicalNames } from '../format/index.ts';
 import { checkGlobs } from '../plan/staleness.ts';
 import { CALL_RULES } from './call-rules.ts';
-import type { RunContext } from './context.ts';
-import { readDetails } from './manifest.ts';
-import { inputStream, OpenFile, randomSource } from './open-file.ts';
-import { OutputFiles } from './output-files.ts';
-import { transferOptions } from './progress.ts';
-import { checkMeta } from './save-arguments.ts';
-import type { SaveSession } from './session.ts';
+import { inputStream, OpenFile, randomSource } from './read/index.ts';
+import { readDetails } from './records/index.ts';
+import { checkMeta, type RunContext, transferOptions } from './run/index.ts';
+import { OutputFiles, type SaveSession } from './save/index.ts';
 import { toldEvents } from './told-events.ts';
 
 type CommitOptions = CommitMeta & CommitWaitOptions & StaleOptions;

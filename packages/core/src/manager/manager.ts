@@ -56,39 +56,29 @@ import { RECORD_LIMITS, type RecordLimits } from '../plan/file-lists.ts';
 import { toPolicyRecord } from '../plan/retention-policy.ts';
 import { findReferredTo, latestOf, newestCheckpoints } from '../plan/state.ts';
 import { createTransfer } from '../transfer/index.ts';
-import { annotate } from './annotate.ts';
-import { BackgroundRetention } from './background-retention.ts';
-import { begun } from './begun.ts';
 import { CALL_RULES, referenceOrLatest } from './call-rules.ts';
-import { Catalog } from './catalog.ts';
+import { Catalog } from './catalog/index.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
-import { collect } from './collect.ts';
-import type { RunContext } from './context.ts';
-import { waitAtMost } from './deadline.ts';
-import { diff } from './diff.ts';
-import { finishVersion } from './finish-version.ts';
-import { fork } from './fork.ts';
-import { fsck } from './fsck.ts';
-import { callersLeases, releaseLease, takeLease } from './leases.ts';
-import { readLog } from './log.ts';
-import { assertNotLost, NOTHING_TOLD } from './lost-catalog.ts';
-import { summaryOf } from './manifest.ts';
-import { mirror } from './mirror.ts';
+import { annotate, begun, finishVersion } from './commit/index.ts';
+import {
+  BackgroundRetention,
+  collect,
+  pin,
+  planOnly,
+  retention,
+  setRetention,
+  undelete,
+  unpin,
+} from './keep/index.ts';
+import { fsck, rebuildCatalog, recover, releaseSkipped, verify } from './mend/index.ts';
+import { fork, mirror, rollback } from './move/index.ts';
 import { type CheckpointManagerOptions, OPENING } from './opening.ts';
-import type { RunParts } from './parts.ts';
-import { pin, undelete, unpin } from './pins.ts';
-import { rebuildCatalog, releaseSkipped } from './rebuild.ts';
-import { recover } from './recover.ts';
-import { restore } from './restore.ts';
-import { planOnly, retention, setRetention } from './retention.ts';
-import { rollback } from './rollback.ts';
-import { findRunsBelow } from './runs-below.ts';
-import { save } from './save.ts';
+import { callersLeases, diff, readLog, releaseLease, restore, takeLease } from './read/index.ts';
+import { type RunParts, summaryOf, UploadRecords, waitAtMost } from './records/index.ts';
+import { assertNotLost, findRunsBelow, NOTHING_TOLD, type RunContext } from './run/index.ts';
+import { save, WriterRegistry } from './save/index.ts';
 import { throttleOf } from './throttle-of.ts';
 import { toldEvents } from './told-events.ts';
-import { UploadRecords } from './upload-records.ts';
-import { verify } from './verify.ts';
-import { WriterRegistry } from './writers.ts';
 
 /**
  * The longest waits of `close`: for the work it stops, and then for the store. Together less than a

@@ -19,7 +19,7 @@ import type { RetentionPolicy } from '../contract/retention.ts';
 import type { Settings } from '../contract/settings.ts';
 import type { Throttle } from '../contract/throttle.ts';
 import { attempt, dedupe, life, writer } from './call-rules.ts';
-import type { BeforeFirstSave } from './context.ts';
+import type { BeforeFirstSave } from './run/index.ts';
 
 export interface CheckpointManagerOptions {
   store: ObjectStore;

@@ -1,0 +1,279 @@
+/**
+ * The log of decisions. Entries are numbered and created once. The highest entry is the current
+ * state.
+ *
+ * A writer does not learn the outcome of its write from the entry number that it tried. The newest
+ * state holds the ids of the last transactions, and these ids show the outcome.
+ */
+
+import { CheckpointError, type ErrorContext } from '../../contract/errors.ts';
+import {
+  type CatalogEntry,
+  catalogKey,
+  catalogPrefix,
+  decodeRecord,
+  type PageRef,
+  parseCatalogKey,
+} from '../../format/index.ts';
+import type { Rejected } from '../../plan/decision.ts';
+import { type OpenPage, openPages, PageFault, pageKeyOf } from '../../plan/pages.ts';
+import { isRebuildMark, REBUILD_KIND } from '../../plan/rebuild.ts';
+import { stateProblem } from '../../plan/state.ts';
+import type { Txn } from '../../plan/transaction.ts';
+import { backOff, endOf, getOrNull, type RunParts, withDeadline } from '../records/index.ts';
+import { damageTold } from './catalog-damage.ts';
+import { CatalogRow, highestOf, ROW_LENGTH } from './catalog-row.ts';
+import { type Asked, EMPTY_HEAD, type Head, type Question } from './head.ts';
+import { PageReader } from './pages.ts';
+import { type AppendResult, Sending, type SendMemory } from './sending.ts';
+
+/** Missing keys that a message names. */
+const KEYS_NAMED_MAX = 10;
+
+/**
+ * Entries that pruning keeps: few enough that one list page shows them all. The ring needs 256; the
+ * others are kept for people who read the log.
+ */
+const ENTRIES_KEPT = 320;
+const PRUNE_EVERY = 64;
+const PRUNE_TIMEOUT_MS = 5000;
+
+export class Catalog {
+  readonly #run: RunParts;
+  #seen: Head = EMPTY_HEAD;
+  #storeTimeMs = 0;
+  readonly #pages: PageReader;
+  readonly #row: CatalogRow;
+  #pruning: Promise<void> = Promise.resolve();
+
+  constructor(run: RunParts) {
+    this.#run = run;
+    this.#pages = new PageReader(run);
+    this.#row = new CatalogRow(run, (afterSeq, signal) => this.listSeqs(signal, afterSeq));
+  }
+
+  /**
+   * Answers a question about the newest state, or about `from` if it is given and its pages are
+   * still there. If the question needs pages, they are read and the question is asked again. It may
+   * be called several times and must have no side effects.
+   *
+   * `Corrupt`: a page of the newest entry is missing or damaged. Errors that the question throws
+   * pass through. Cost: as `read`, and one GET for each page that was not read lately.
+   */
+  async ask<T>(question: Question<T>, signal: AbortSignal | undefined, from?: Head): Promise<Asked<T>> {
+    let head = from ?? (await this.read(signal));
+    let open: readonly OpenPage[] = [];
+    for (;;) {
+      try {
+        return { answer: question({ ...head, state: openPages(head.state, open) }, open), head };
+      } catch (error) {
+        if (!(error instanceof PageFault)) throw error;
+        const pages = await damageTold('newest', this.#pages.read(error.pages, head.runId, signal));
+        const missing = error.pages.filter((_, index) => pages[index] === null);
+        if (missing.length === 0) open = [...open, ...pages.filter((page) => page !== null)];
+        else [head, open] = [await this.#newerThan(head, missing, signal), []];
+      }
+    }
+  }
+
+  /**
+   * Reads a newer entry. If a page is missing, a newer entry has replaced it and a sweep has
+   * deleted it. `Corrupt`: there is no newer entry, so the page is lost.
+   */
+  async #newerThan(head: Head, pages: readonly PageRef[], signal: AbortSignal | undefined): Promise<Head> {
+    const newer = await this.read(signal);
+    if (newer.seq > head.seq) return newer;
+    const keys = pages.map(pageKeyOf);
+    // The context names the pages and not the entry: the entry is intact, and restoring it would
+    // not help.
+    const [key = ''] = keys;
+    const named = keys.slice(0, KEYS_NAMED_MAX);
+    const context = { store: this.#run.store.uri, key, keys: named, catalog: 'newest' };
+    const what = keys.length > 1 ? `${keys.length} pages that are missing` : 'a page that is missing';
+    const more = keys.length > named.length ? ', …' : '';
+    throw new CheckpointError(
+      'Corrupt',
+      `${catalogKey(head.seq)} refers to ${what}: ${named.join(', ')}${more}`,
+      { context },
+    );
+  }
+
+  /** The store's clock when the catalog was last listed, milliseconds since 1970; 0 before that. */
+  get storeTimeMs(): number {
+    return this.#storeTimeMs;
+  }
+
+  /** The newest entry that this process has read or written. */
+  get seen(): Head {
+    return this.#seen;
+  }
+
+  /**
+   * Reads the newest entry: one list page, and one GET unless it is the one seen last.
+   * `StoreRegressed`: the store has lost an entry that it has shown before, or that the newest
+   * entry follows.
+   */
+  async read(signal: AbortSignal | undefined): Promise<Head> {
+    const { clock, settings } = this.#run;
+    const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'reading the catalog', signal };
+    return withDeadline(bounds, (until) => this.#read(until));
+  }
+
+  async #read(signal: AbortSignal): Promise<Head> {
+    for (let attempt = 0; ; attempt++) {
+      const seen = this.#seen;
+      const seqs = await this.listSeqs(signal, Math.max(0, seen.seq - ROW_LENGTH));
+      const highest = highestOf(seqs);
+      if (seen.seq > 0) this.#row.assertKept(seen.seq, seqs);
+      if (highest === seen.seq) return seen;
+      const entry = await damageTold('newest', this.entry(highest, signal));
+      if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);
+      // A higher entry exists: this one may have been pruned between LIST and GET.
+      await backOff(this.#run, attempt, signal);
+    }
+  }
+
+  /** One entry by number. `null`: it does not exist (pruned, or never written). */
+  async entry(seq: number, signal: AbortSignal | undefined): Promise<CatalogEntry | null> {
+    const key = catalogKey(seq);
+    const bytes = await getOrNull(this.#run.records, key, signal);
+    if (!bytes) return null;
+    const entry = decodeRecord('catalog-entry', bytes, { key, store: this.#run.store.uri });
+    const context = { store: this.#run.store.uri, key };
+    const misplaced = this.#problemOf(entry, seq);
+    if (misplaced) {
+      const message = `${key} is not what belongs there: ${misplaced}`;
+      throw new CheckpointError('Corrupt', message, { context: { ...context, isIntact: true } });
+    }
+    const contradiction = stateProblem(entry.state);
+    if (contradiction)
+      throw new CheckpointError('Corrupt', `${key} contradicts itself: ${contradiction}`, { context });
+    return entry;
+  }
+
+  #problemOf(entry: CatalogEntry, seq: number): string | undefined {
+    if (entry.seq !== seq) {
+      if (!isRebuildMark(entry, seq)) return `it says that it is entry ${entry.seq}`;
+      return 'it is the mark of a rebuild that has not ended; the same rebuild again finishes it';
+    }
+    const { runId } = this.#seen;
+    if (runId === '' || entry.runId === runId) return undefined;
+    const isRebuilt = entry.transaction.kind === REBUILD_KIND ? ', since the catalog was rebuilt' : '';
+    return `it is of run ${entry.runId}, not ${runId}${isRebuilt}`;
+  }
+
+  /** Numbers of all existing entries above `afterSeq`, ascending. One list page per 1,000. */
+  async listSeqs(signal: AbortSignal | undefined, afterSeq = 0): Promise<number[]> {
+    const startAfter = afterSeq > 0 ? catalogKey(afterSeq) : undefined;
+    const seqs: number[] = [];
+    for await (const page of this.#run.records.list(catalogPrefix, { startAfter, signal })) {
+      this.#storeTimeMs = page.storeTimeMs;
+      for (const object of page.objects) {
+        const seq = parseCatalogKey(object.key);
+        if (seq !== null) seqs.push(seq);
+      }
+    }
+    return seqs;
+  }
+
+  /**
+   * Decides and writes: evaluates `txn` on the newest state and appends the result. Repeats this
+   * until the result is written, the decision is different, or the outcome can no longer be known.
+   * `head`: a state just read, to save reading it again. `memory`: that of earlier calls with this
+   * transaction; default: there were no earlier calls.
+   *
+   * An error is thrown only if nothing was sent, or if what was sent certainly had no effect.
+   */
+  async append(
+    txn: Txn,
+    options: { runId: string; head?: Head; memory?: SendMemory; signal: AbortSignal | undefined },
+  ): Promise<AppendResult> {
+    const send = new Sending(this.#run, this, txn, options);
+    const { clock, settings } = this.#run;
+    const bounds = {
+      clock,
+      timeoutMs: settings.recordTimeoutMs,
+      what: `the ${txn.kind} decision`,
+      signal: options.signal,
+    };
+    try {
+      const result = await withDeadline(bounds, (signal) => send.run(options.head, signal));
+      if (result.kind === 'committed') this.#pruneInBackground(result.head.seq);
+      return result;
+    } catch (error) {
+      if (!send.mayHaveTakenEffect) throw error;
+      return { kind: 'unknown', head: null, token: send.token, cause: endOf(error) };
+    }
+  }
+
+  /** Waits for pruning in the background. Never throws. */
+  async settled(): Promise<void> {
+    await this.#pruning;
+  }
+
+  /**
+   * Deletes the oldest entries now and then, so that the newest is always on the first list page.
+   * No save waits for this. It is safe if two processes prune at once, or if pruning fails.
+   */
+  #pruneInBackground(seq: number): void {
+    if (seq % PRUNE_EVERY !== 0) return;
+    const { clock, logger } = this.#run;
+    const bounds = { clock, timeoutMs: PRUNE_TIMEOUT_MS, what: 'pruning the catalog', signal: undefined };
+    const prune = async (signal: AbortSignal) => {
+      const old = (await this.listSeqs(signal)).filter((each) => each <= seq - ENTRIES_KEPT);
+      if (old.length > 0) await this.#run.records.deleteMany(old.map(catalogKey), { signal });
+    };
+    this.#pruning = this.#pruning
+      .then(() => withDeadline(bounds, prune))
+      .catch((error: unknown) => logger.log('debug', `the catalog was not pruned: ${String(error)}`));
+  }
+
+  /** Remembers an entry that the store has shown or acknowledged. */
+  remember(entry: CatalogEntry): Head {
+    const { seq, entryId, runId, state } = entry;
+    const head: Head = { seq, entryId, runId, state };
+    if (head.seq > this.#seen.seq) this.#seen = head;
+    return head;
+  }
+
+  /**
+   * Call after a create that succeeded. The create may have reused the number of a pruned entry.
+   * Then a higher entry exists, and only the ring of that entry shows whether this one took effect.
+   * `StoreRegressed`: an entry that this one follows is missing, so the outcome cannot be known.
+   */
+  async afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head> {
+    const seqs = await this.listSeqs(signal, Math.max(0, entry.seq - ROW_LENGTH));
+    const isNewest = highestOf(seqs) <= entry.seq && (await this.#row.isNewest(entry, seqs, signal));
+    return isNewest ? this.remember(entry) : this.read(signal);
+  }
+}
+
+/** Converts a rejection that a repeat cannot change into the error for the caller. */
+export function rejectionError(
+  rejection: Rejected,
+  context: { store: string; version?: bigint; attempt?: string; writer?: number },
+): CheckpointError {
+  const { reason, message } = rejection;
+  const overtakenBy = OVERTAKEN_BY[reason];
+  const code = (
+    {
+      fenced: 'Fenced',
+      'rolled-back': 'Fenced',
+      superseded: 'Fenced',
+      stale: 'Conflict',
+      abandoned: 'Conflict',
+      'base-gone': 'BaseGone',
+      'world-size': 'WorldSizeMismatch',
+      'receipts-changed': 'Unavailable',
+      unknown: 'Conflict', // an earlier commit of this id; this call has sent nothing
+      refused: 'Conflict',
+    } as const
+  )[reason];
+  return new CheckpointError(code, message, { context: { ...context, ...(overtakenBy && { overtakenBy }) } });
+}
+
+const OVERTAKEN_BY: Readonly<Partial<Record<Rejected['reason'], ErrorContext['overtakenBy']>>> = {
+  fenced: 'attempt',
+  'rolled-back': 'rollback',
+  superseded: 'process',
+};

@@ -1,0 +1,6 @@
+/** The catalog: the entries that say which checkpoints exist. */
+
+export { Catalog, rejectionError } from './catalog.ts';
+export { damageTold } from './catalog-damage.ts';
+export type { Asked, Head } from './head.ts';
+export type { AppendResult, SendMemory } from './sending.ts';

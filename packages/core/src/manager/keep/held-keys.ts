@@ -1,0 +1,102 @@
+/** The keys of all objects that the checkpoints of the catalog need, as their records say. */
+
+import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
+import { type CatalogCheckpoint, checkpointPrefix, type Manifest, toHex } from '../../format/index.ts';
+import { receiptPlaces } from '../../plan/file-lists.ts';
+import { checkpointText } from '../../plan/select.ts';
+import type { HeldKeys } from '../../plan/sweep.ts';
+import { inBatches, isUnreadable, readManifest, readSlices, type Slice } from '../records/index.ts';
+import type { RunContext } from '../run/index.ts';
+
+/** Keys remembered for all manifests together: about 20 MB. */
+const KEYS_REMEMBERED_MAX = 100_000;
+
+/**
+ * By run, for the lifetime of its manager. A manifest never changes, so a later sweep need not
+ * read it again.
+ */
+const remembered = new WeakMap<RunContext, Map<string, HeldKeys>>();
+
+/**
+ * All keys that each checkpoint holds. Throws for the first record that cannot be read: without it,
+ * the objects to keep are not known. Exception: the checkpoints for which `heldWithoutManifest` has
+ * the answer.
+ *
+ * Cost: one GET per checkpoint, and one for each receipt and file list that it refers to. Records
+ * that this manager has read before cost nothing.
+ */
+export async function readHeldKeys(
+  run: RunContext,
+  checkpoints: readonly CatalogCheckpoint[],
+  signal: AbortSignal | undefined,
+): Promise<HeldKeys[]> {
+  const known = remembered.get(run) ?? new Map<string, HeldKeys>();
+  const { preferredConcurrency } = run.store.capabilities;
+  const held = await inBatches(checkpoints, preferredConcurrency, async (checkpoint) => {
+    const name = nameOf(checkpoint);
+    const keys = known.get(name) ?? (await readKeys(run, checkpoint, signal));
+    return { name, keys };
+  });
+  remembered.set(run, newest(held));
+  return held.map(({ keys }) => keys);
+}
+
+async function readKeys(
+  run: RunContext,
+  checkpoint: CatalogCheckpoint,
+  signal: AbortSignal | undefined,
+): Promise<HeldKeys> {
+  try {
+    const manifest = await readManifest(run, checkpoint, signal);
+    const keys = manifestKeys(checkpoint, manifest);
+    for await (const slice of readSlices(run, manifest, { signal })) addSliceKeys(keys, slice);
+    return keys;
+  } catch (error) {
+    const held = isUnreadable(error) ? heldWithoutManifest(checkpoint) : undefined;
+    if (held) return held;
+    if (!isCheckpointError(error, 'Corrupt')) throw error;
+    const which = checkpointText(checkpoint);
+    const context = { ...error.context, version: checkpoint.id.version, checkpoint: which };
+    throw new CheckpointError('Corrupt', `version ${which}: ${error.message}`, {
+      context,
+      cause: error,
+    });
+  }
+}
+
+/** Keys of the manifest and of the receipts. */
+export function manifestKeys({ manifestKey }: CatalogCheckpoint, manifest: Manifest): string[] {
+  return [manifestKey, ...receiptPlaces(manifest).map(({ key }) => key)];
+}
+
+export function addSliceKeys(keys: string[], { files, listKey }: Slice): void {
+  for (const { key } of files) keys.push(key);
+  if (listKey !== undefined) keys.push(listKey);
+}
+
+/**
+ * For a quarantined checkpoint that shares no files: everything below its prefix. `undefined`: only
+ * the manifest lists the keys.
+ */
+export function heldWithoutManifest({ id, state, bases }: CatalogCheckpoint): HeldKeys | undefined {
+  return state === 'QUARANTINED' && bases.length === 0 ? [checkpointPrefix(id)] : undefined;
+}
+
+/**
+ * Forgets checkpoints that are gone. Keeps as many of the others as there is room for, from the
+ * newest on.
+ */
+function newest(held: readonly { name: string; keys: HeldKeys }[]): Map<string, HeldKeys> {
+  const kept = new Map<string, HeldKeys>();
+  let count = 0;
+  for (const { name, keys } of held.toReversed()) {
+    count += keys.length;
+    if (count > KEYS_REMEMBERED_MAX) break;
+    kept.set(name, keys);
+  }
+  return kept;
+}
+
+function nameOf({ manifestKey, manifestSha256 }: CatalogCheckpoint): string {
+  return `${manifestKey} ${toHex(manifestSha256)}`;
+}

@@ -1,0 +1,227 @@
+/** Compares what the store holds with the records, and commits the result to the catalog. */
+
+import type { VerifyOptions, VerifyResult } from '../../contract/checkpoint-manager.ts';
+import { type CheckpointError, isCheckpointError } from '../../contract/errors.ts';
+import type { CatalogCheckpoint, FileRecord, Manifest } from '../../format/index.ts';
+import { receiptPlaces, refersToReceipts } from '../../plan/file-lists.ts';
+import { chooseCheckpoint, requireById, requireLive } from '../../plan/select.ts';
+import { allReferredTo } from '../../plan/state.ts';
+import type { VerifyItem } from '../../transfer/index.ts';
+import type { Head } from '../catalog/index.ts';
+import { leaseCheckpoint, wantedReference } from '../read/index.ts';
+import { getByDigest, inBatches, ListedSizes, readManifest, readNamedSlices } from '../records/index.ts';
+import { decide, plannedCheckpoint, type RunContext, transferOptions } from '../run/index.ts';
+
+const RECEIPTS_AT_ONCE = 16;
+const REASON_LENGTH_MAX = 500;
+
+type Problem = VerifyResult['problems'][number];
+type Found = Pick<VerifyResult, 'level' | 'fileCount' | 'bytesRead' | 'storedChecksumCount' | 'problems'>;
+type Outcome = Pick<VerifyResult, 'recorded' | 'note' | 'latest'>;
+type Bounded = VerifyOptions & { readonly signal: AbortSignal };
+
+export async function verify(run: RunContext, options: VerifyOptions): Promise<VerifyResult> {
+  const level = options.level ?? 2;
+  const wanted = wantedReference(options.version);
+  const choose = ({ state }: Head) => {
+    // A checkpoint that a rollback left behind can also be damaged, and can then block collection.
+    const [found] = wanted === 'latest' ? [] : allReferredTo(state, wanted);
+    return found?.rolledBack ? found : chooseCheckpoint(state, wanted);
+  };
+  const { checkpoint, lease } = await leaseCheckpoint(run, choose, options.signal);
+  const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
+  try {
+    const found = await compare(run, checkpoint, level, { ...options, signal });
+    const bounded = { ...options, signal };
+    const outcome = (await mayBeRecorded(run, checkpoint, found, bounded))
+      ? await record(run, checkpoint, found, bounded)
+      : { recorded: 'none' as const, note: UNSURE, latest: latestVersion(await run.catalog.read(signal)) };
+    return { id: checkpoint.id, version: checkpoint.id.version, ...found, ...outcome };
+  } finally {
+    await lease.release();
+  }
+}
+
+const UNSURE =
+  'a second look found something else, so nothing was quarantined: answers are changed on their way from the store';
+
+/**
+ * A quarantine is final, so one wrong answer must not cause it: at least one problem has to be the
+ * same when the files concerned are read again, in full unless only sizes are compared.
+ */
+async function mayBeRecorded(
+  run: RunContext,
+  checkpoint: CatalogCheckpoint,
+  { level, problems }: Found,
+  options: Bounded,
+): Promise<boolean> {
+  if (problems.length === 0 || options.quarantine !== true) return true;
+  const names = new Set(problems.map(({ name }) => name));
+  const quietly = { ...options, onProgress: undefined };
+  const again = await compare(run, checkpoint, level === 0 ? 0 : 2, quietly, names);
+  const isSame = (a: Problem, b: Problem) => a.name === b.name && a.message === b.message;
+  return again.problems.some((problem) => problems.some((first) => isSame(first, problem)));
+}
+
+/** `only`: the names of the files to look at; default: all. */
+async function compare(
+  run: RunContext,
+  checkpoint: CatalogCheckpoint,
+  level: 0 | 1 | 2,
+  options: Bounded,
+  only?: ReadonlySet<string>,
+): Promise<Found> {
+  const { signal } = options;
+  const manifest = await problemOf(checkpoint.manifestKey, () => readManifest(run, checkpoint, signal));
+  if ('problem' in manifest) {
+    const { fileCount } = checkpoint;
+    return { level, fileCount, bytesRead: 0, storedChecksumCount: 0, problems: [manifest.problem] };
+  }
+  options.onProgress?.(plannedCheckpoint(checkpoint, manifest.value));
+  const records = new FileRecords(run, manifest.value, { only, signal });
+  const report = await run.transfer.verify(records.good(level), transferOptions(options));
+  const bad = await badReceipts(run, manifest.value, signal);
+  const problems = [...bad, ...records.problems, ...report.problems];
+  return { level, fileCount: checkpoint.fileCount, ...report, problems };
+}
+
+/**
+ * The files of a checkpoint, one after the other. Collects problems of their records and of the
+ * objects in the listing.
+ */
+class FileRecords {
+  readonly #run: RunContext;
+  readonly #manifest: Manifest;
+  readonly #only: ReadonlySet<string> | undefined;
+  readonly #signal: AbortSignal;
+  readonly problems: Problem[] = [];
+
+  constructor(
+    run: RunContext,
+    manifest: Manifest,
+    { only, signal }: { readonly only: ReadonlySet<string> | undefined; readonly signal: AbortSignal },
+  ) {
+    this.#run = run;
+    this.#manifest = manifest;
+    this.#only = only;
+    this.#signal = signal;
+  }
+
+  /**
+   * Files whose objects are listed with the right size: worth reading. Cost besides the records:
+   * one list page per 1,000 objects.
+   */
+  async *good(level: 0 | 1 | 2): AsyncGenerator<VerifyItem, void, void> {
+    const signal = this.#signal;
+    const sizes = new ListedSizes(this.#run, { signal });
+    const onDamaged = (name: string, error: CheckpointError) => {
+      if (error.code !== 'Corrupt') throw error;
+      this.problems.push({ name, message: error.message });
+    };
+    for await (const { files } of readNamedSlices(this.#run, this.#manifest, { signal, onDamaged })) {
+      await sizes.learn(files);
+      for (const file of files) {
+        const isWanted = this.#only?.has(file.name) ?? true;
+        if (isWanted && this.#isThere(file, sizes.get(file.key))) yield { file, level };
+      }
+    }
+  }
+
+  #isThere({ name, key, sizeBytes }: FileRecord, foundBytes: number | undefined): boolean {
+    if (foundBytes === sizeBytes) return true;
+    const what =
+      foundBytes === undefined ? 'is missing' : `has ${foundBytes} bytes; the records say ${sizeBytes}`;
+    this.problems.push({ name, message: `${key} ${what}` });
+    return false;
+  }
+}
+
+/** The result of `read`, or the problem if it is damaged. Throws other errors. */
+async function problemOf<T>(
+  name: string,
+  read: () => Promise<T>,
+): Promise<{ readonly value: T } | { readonly problem: Problem }> {
+  try {
+    return { value: await read() };
+  } catch (error) {
+    if (!isCheckpointError(error, 'Corrupt')) throw error;
+    return { problem: { name, message: error.message } };
+  }
+}
+
+/**
+ * Receipts that the manifest repeats. Readers do not need them, but the manifest was made from
+ * them.
+ */
+async function badReceipts(run: RunContext, manifest: Manifest, signal: AbortSignal): Promise<Problem[]> {
+  if (refersToReceipts(manifest)) return [];
+  const read = await inBatches(receiptPlaces(manifest), RECEIPTS_AT_ONCE, ({ key, sha256 }) =>
+    problemOf(key, () => getByDigest(run, key, sha256, signal)),
+  );
+  return read.flatMap((each) => ('problem' in each ? [each.problem] : []));
+}
+
+/**
+ * The findings must be reported even if recording them fails. Only a stop by the caller, or the
+ * loss of the lease, is an error here.
+ */
+async function record(
+  run: RunContext,
+  checkpoint: CatalogCheckpoint,
+  found: Found,
+  options: Bounded,
+): Promise<Outcome> {
+  const { signal } = options;
+  const kind = decisionFor(found, options);
+  let note = '';
+  if (kind !== undefined) {
+    try {
+      const after = await decideOn(run, { checkpoint, kind, reason: reasonFor(found), signal });
+      const recorded = kind === 'verify' ? 'verified' : 'quarantined';
+      return { recorded, note, latest: latestVersion(after) };
+    } catch (error) {
+      if (!isCheckpointError(error) || signal.aborted) throw error;
+      note = `the catalog does not say so: ${error.message}`;
+      run.logger.log('warn', `version ${checkpoint.id.version}: ${note}`);
+    }
+  }
+  return { recorded: 'none', note, latest: latestVersion(await run.catalog.read(signal)) };
+}
+
+function decisionFor(
+  { level, problems }: Found,
+  options: VerifyOptions,
+): 'verify' | 'quarantine' | undefined {
+  if (problems.length > 0) return options.quarantine ? 'quarantine' : undefined;
+  return level === 2 && options.record !== false ? 'verify' : undefined;
+}
+
+function reasonFor({ problems: [first] }: Found): string {
+  if (first === undefined) return 'every byte was read and matched';
+  const text = `verify: ${first.message}`;
+  return text.length <= REASON_LENGTH_MAX ? text : `${text.slice(0, REASON_LENGTH_MAX - 1)}…`;
+}
+
+async function decideOn(
+  run: RunContext,
+  about: {
+    readonly checkpoint: CatalogCheckpoint;
+    readonly kind: 'verify' | 'quarantine';
+    readonly reason: string;
+    readonly signal: AbortSignal;
+  },
+): Promise<Head> {
+  const { id } = about.checkpoint;
+  const { kind, reason, signal } = about;
+  const plan = ({ state }: Head) => {
+    const found = requireById(state, id);
+    if (kind === 'quarantine') requireLive(found);
+    return { kind, lineage: state.lineage, epoch: state.epoch, checkpoint: id, reason };
+  };
+  const { after } = await decide(run, plan, { what: `the ${kind} decision`, signal });
+  return after;
+}
+
+function latestVersion({ state }: Head): bigint | null {
+  return state.latest?.version ?? null;
+}

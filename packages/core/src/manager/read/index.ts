@@ -1,0 +1,9 @@
+/** Reads committed checkpoints under a lease. */
+
+export { contentOf, type Reading, readCommitted, readOriginal } from './committed-files.ts';
+export { diff } from './diff.ts';
+export { LeaseHolder } from './lease.ts';
+export { callersLeases, listLeases, releaseLease, takeLease } from './leases.ts';
+export { readLog } from './log.ts';
+export { inputStream, OpenFile, randomSource } from './open-file.ts';
+export { leaseCheckpoint, restore, wantedReference } from './restore.ts';

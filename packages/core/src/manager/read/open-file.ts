@@ -1,0 +1,234 @@
+/**
+ * A file of a committed checkpoint that a caller reads at its own pace, and may forget to close.
+ */
+
+import type { CheckpointId } from '../../contract/checkpoint-manager.ts';
+import { whenDropped } from '../../contract/dropped.ts';
+import { abortError, CheckpointError, throwIfAborted } from '../../contract/errors.ts';
+import type { RandomSource } from '../../contract/files.ts';
+import type { CatalogCheckpoint, FileRecord } from '../../format/index.ts';
+import { requireById } from '../../plan/select.ts';
+import type { TransferOptions } from '../../transfer/index.ts';
+import { findFile, readManifest, waitAtMost } from '../records/index.ts';
+import type { RunContext } from '../run/index.ts';
+import type { LeaseHolder } from './lease.ts';
+import { leaseCheckpoint } from './restore.ts';
+
+/** Longest wait of the caller for open reads to end, whatever the store does. */
+const END_TIMEOUT_MS = 800;
+/** If the lease cannot be deleted within this time, it is left to expire. */
+const RELEASE_TIMEOUT_MS = 1000;
+
+export interface OpenFileParts {
+  readonly run: RunContext;
+  readonly checkpoint: CatalogCheckpoint;
+  readonly name: string;
+  /** If one of them fires, the file is closed. */
+  readonly signals: readonly AbortSignal[];
+}
+
+/**
+ * Holds a read lease from the first use to the end, and renews it while a read is in progress. It
+ * ends by `end`, by a signal, with its manager, or when the lease is lost. It also ends when the
+ * caller's handle is garbage-collected, so it must never refer to that handle.
+ */
+export class OpenFile {
+  readonly #parts: OpenFileParts;
+  readonly #stop = new AbortController();
+  readonly #underWay = new Set<Promise<unknown>>();
+  #opened: Promise<{ readonly lease: LeaseHolder; readonly file: FileRecord }> | undefined;
+  #lease: LeaseHolder | undefined;
+  #ended: Promise<void> | undefined;
+  #forgetHandle: () => void = () => undefined;
+
+  constructor(parts: OpenFileParts) {
+    this.#parts = parts;
+    parts.run.openFiles.add(this);
+    for (const signal of parts.signals) {
+      if (signal.aborted) void this.end(abortError(signal));
+      else signal.addEventListener('abort', this.#onAbort, { once: true });
+    }
+  }
+
+  /** Fires at the end. */
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  /**
+   * Runs `work` on the file and keeps the lease meanwhile. The first call takes the lease and reads
+   * the manifest.
+   */
+  during<T>(work: (file: FileRecord) => Promise<T>): Promise<T> {
+    const call = this.#during(work);
+    this.#underWay.add(call);
+    const settled = () => this.#underWay.delete(call);
+    call.then(settled, settled);
+    return call;
+  }
+
+  /**
+   * Stops reads in progress and releases the lease. Returns within a second: slower work ends in
+   * the background. Never rejects.
+   */
+  end(why: CheckpointError): Promise<void> {
+    this.#ended ??= this.#end(why);
+    return this.#ended;
+  }
+
+  /** Ends the file when the caller no longer refers to `handle`. */
+  endWith(handle: object): void {
+    if (this.signal.aborted) return;
+    const { run, name } = this.#parts;
+    this.#forgetHandle = whenDropped(handle, () => {
+      run.logger.log('info', `"${name}" was dropped while it was open: close or cancel it to free it sooner`);
+      void this.end(new CheckpointError('Aborted', `"${name}" was dropped`));
+    });
+  }
+
+  async #during<T>(work: (file: FileRecord) => Promise<T>): Promise<T> {
+    throwIfAborted(this.signal);
+    this.#opened ??= this.#open();
+    const { lease, file } = await this.#opened;
+    await lease.use();
+    try {
+      throwIfAborted(this.signal);
+      return await work(file);
+    } finally {
+      lease.rest();
+    }
+  }
+
+  async #open(): Promise<{ lease: LeaseHolder; file: FileRecord }> {
+    const { run, checkpoint } = this.#parts;
+    const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[1]>[0]) =>
+      requireById(head.state, checkpoint.id);
+    const { lease } = await leaseCheckpoint(run, choose, this.signal);
+    this.#lease = lease;
+    lease.lost.addEventListener('abort', () => void this.end(lease.lost.reason), { once: true });
+    try {
+      return { lease, file: await this.#find() };
+    } finally {
+      lease.rest();
+    }
+  }
+
+  async #find(): Promise<FileRecord> {
+    const { run, checkpoint, name } = this.#parts;
+    const manifest = await readManifest(run, checkpoint, this.signal);
+    const file = await findFile(run, manifest, name, this.signal);
+    if (file) return file;
+    throw noSuchFile(checkpoint.id, name);
+  }
+
+  async #end(why: CheckpointError): Promise<void> {
+    const { run, signals } = this.#parts;
+    for (const signal of signals) signal.removeEventListener('abort', this.#onAbort);
+    this.#forgetHandle(); // the stack of `why` may refer to the handle
+    this.#stop.abort(why);
+    await waitAtMost(run.clock, END_TIMEOUT_MS, this.#release());
+    run.openFiles.delete(this);
+  }
+
+  async #release(): Promise<void> {
+    await Promise.allSettled(this.#underWay);
+    await this.#lease?.release(RELEASE_TIMEOUT_MS);
+  }
+
+  readonly #onAbort = (event: Event): void => void this.end(abortError(event.target as AbortSignal));
+}
+
+function noSuchFile({ version }: CheckpointId, name: string): CheckpointError {
+  return new CheckpointError('NotFound', `version ${version} has no file "${name}"`, {
+    context: { name, version },
+  });
+}
+
+/**
+ * The bytes of the file in order. The stream ends after the last byte, at the first error, or by
+ * `cancel`.
+ */
+export function inputStream(run: RunContext, open: OpenFile, name: string): ReadableStream<Uint8Array> {
+  const stream = new InputStream(run, open, name);
+  open.endWith(stream);
+  return stream;
+}
+
+/** For `openSource`. The lease is held when it resolves. */
+export async function randomSource(
+  run: RunContext,
+  open: OpenFile,
+  name: string,
+  options: Pick<TransferOptions, 'onRetry'>,
+): Promise<RandomSource> {
+  try {
+    const source = await open.during(async (file) =>
+      run.transfer.source(file, { ...options, signal: open.signal }),
+    );
+    const handle: RandomSource = {
+      sizeBytes: source.sizeBytes,
+      readInto: (offsetBytes, buffer) => open.during(() => source.readInto(offsetBytes, buffer)),
+      assertUnchanged: () => open.during(() => source.assertUnchanged()),
+      close: () => open.end(new CheckpointError('Aborted', `"${name}" was closed`)),
+    };
+    open.endWith(handle);
+    return handle;
+  } catch (error) {
+    await open.end(closing(name));
+    throw error;
+  }
+}
+
+type Chunks = ReturnType<ReadableStream<Uint8Array>['values']>;
+type IteratorOptions = Parameters<ReadableStream<Uint8Array>['values']>[0];
+
+class InputStream extends ReadableStream<Uint8Array> {
+  readonly #stop: () => Promise<void>;
+
+  constructor(run: RunContext, open: OpenFile, name: string) {
+    const stop = () => open.end(new CheckpointError('Aborted', `the stream of "${name}" was cancelled`));
+    super({ pull: pullFrom(run, open, name), cancel: stop }, { highWaterMark: 0 });
+    this.#stop = stop;
+  }
+
+  /** The platform's iterator would wait for a pending read before it cancels. */
+  override values(options?: IteratorOptions): Chunks {
+    const chunks = super.values(options);
+    if (options?.preventCancel) return chunks;
+    const end = chunks.return?.bind(chunks);
+    return Object.assign(chunks, {
+      return: async () => {
+        await this.#stop();
+        await end?.();
+        return { done: true as const, value: undefined };
+      },
+    });
+  }
+
+  override [Symbol.asyncIterator](options?: IteratorOptions): Chunks {
+    return this.values(options);
+  }
+}
+
+function pullFrom(run: RunContext, open: OpenFile, name: string) {
+  let chunks: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  const next = (file: FileRecord) => {
+    chunks ??= run.transfer.stream(file, { signal: open.signal }).getReader();
+    return chunks.read();
+  };
+  return async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
+    try {
+      const { done, value } = await open.during(next);
+      if (!done) return controller.enqueue(value);
+      await open.end(closing(name));
+      controller.close();
+    } catch (error) {
+      await open.end(closing(name));
+      throw error;
+    }
+  };
+}
+
+function closing(name: string): CheckpointError {
+  return new CheckpointError('Aborted', `"${name}" was closed`);
+}

@@ -1,0 +1,169 @@
+/** Creates and reads single records when replies may be lost. */
+
+import { CheckpointError, isCheckpointError, toCheckpointError } from '../../contract/errors.ts';
+import type { ObjectStore } from '../../contract/object-store.ts';
+import { bytesEqual, crc32c, recordBytesMax, sha256, toHex } from '../../format/index.ts';
+import { pauseBeforeRepeat, repeatDelayMs } from '../../transfer/index.ts';
+import { withDeadline } from './deadline.ts';
+
+import type { RecordIo } from './record-io.ts';
+import { writeToken } from './tokens.ts';
+
+/** Result of a create: our record is there, or another process's. */
+export type Created = { readonly isOurs: true } | { readonly isOurs: false; readonly bytes: Uint8Array };
+
+/**
+ * Creates a record whose bytes only this caller can have written, or which all callers write alike.
+ * Safe against lost replies: after every unclear answer the object is read and compared. Repeats
+ * until the signal fires.
+ *
+ * `decides`: for records that other processes act on. If the record may be there when the call
+ * fails, the caller must know: this function then makes an `OutcomeUnknown` from the error. Records
+ * that decide nothing omit it, and the call fails with the error itself.
+ */
+export async function createRecord(
+  run: RecordIo,
+  key: string,
+  bytes: Uint8Array,
+  signal: AbortSignal | undefined,
+  decides?: (cause: unknown) => CheckpointError,
+): Promise<Created> {
+  const sent = { mayBeThere: false };
+  try {
+    return await createAndCompare(run, { key, bytes, sent }, signal);
+  } catch (error) {
+    const cause = endOf(error);
+    throw decides && sent.mayBeThere ? decides(cause) : cause;
+  }
+}
+
+/** For `createRecord`, if the record itself is the decision. `what`: for messages, "the grant". */
+export function unknownRecord(
+  run: RecordIo,
+  { what, key, bytes }: { readonly what: string; readonly key: string; readonly bytes: Uint8Array },
+): (cause: unknown) => CheckpointError {
+  return (cause) => {
+    const token = writeToken({ of: 'record', key, sha256: sha256(bytes) });
+    const context = { store: run.records.uri, key, token };
+    return new CheckpointError('OutcomeUnknown', `whether ${what} was written cannot be known now`, {
+      context,
+      cause,
+    });
+  };
+}
+
+/** The cause of an unknown outcome: a stop, a deadline, or the store. */
+export function endOf(error: unknown): unknown {
+  return isCheckpointError(error, 'OutcomeUnknown') && error.cause !== undefined ? error.cause : error;
+}
+
+async function createAndCompare(
+  run: RecordIo,
+  { key, bytes, sent }: { key: string; bytes: Uint8Array; sent: { mayBeThere: boolean } },
+  signal: AbortSignal | undefined,
+): Promise<Created> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      await run.records.create(key, bytes, { crc32c: crc32c(bytes), signal });
+      return { isOurs: true };
+    } catch (error) {
+      const mayBeThere = isCheckpointError(error, 'AlreadyExists') || isUnanswered(error);
+      if (!mayBeThere) throw error;
+      sent.mayBeThere = true; // stays set: a request that has not arrived yet may still arrive
+      const found = await getOrNull(run.records, key, signal);
+      if (found) return bytesEqual(found, bytes) ? { isOurs: true } : { isOurs: false, bytes: found };
+      // Not there. Either the request was lost, or a collector deleted the object at once, which
+      // happens only to records of a passed epoch.
+      await backOff(run, attempt, signal, toCheckpointError(error));
+    }
+  }
+}
+
+/**
+ * The store did not answer, or rejected the request for now. A write may have taken effect, or may
+ * still do so.
+ */
+export function isUnanswered(error: unknown): error is CheckpointError {
+  return isCheckpointError(error) && error.status !== 'permanent';
+}
+
+/**
+ * The record is there but this release cannot read it: it is damaged, or a newer Holdfast wrote it.
+ */
+export function isUnreadable(error: unknown): error is CheckpointError {
+  return isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'UnsupportedFormat');
+}
+
+/** Waits between the calls of a loop that a deadline bounds. `error`: of the last call. */
+export async function backOff(
+  run: RecordIo,
+  attempt: number,
+  signal: AbortSignal | undefined,
+  error?: CheckpointError,
+): Promise<void> {
+  const { clock, random, settings, logger } = run;
+  const { retryDelayMsBase: delayMsBase, retryDelayMsMax: delayMsMax } = settings;
+  const delayMs = repeatDelayMs(error, attempt, { delayMsBase, delayMsMax, random });
+  if (isUnanswered(error)) {
+    logger.log('info', `${error.code}: ${error.message}; try ${attempt + 2} in ${Math.round(delayMs)} ms`);
+  }
+  await pauseBeforeRepeat(error, delayMs, { clock, signal });
+}
+
+/**
+ * Deletes records that would do no harm if they stayed. Errors are only logged, and a silent store
+ * is waited for no longer than `timeoutMs`: default `stallTimeoutMs`.
+ */
+export async function deleteForTidiness(
+  run: RecordIo,
+  keys: readonly string[],
+  what: string,
+  timeoutMs = run.settings.stallTimeoutMs,
+): Promise<void> {
+  const { clock, records, logger } = run;
+  const bounds = { clock, timeoutMs, what, signal: undefined };
+  try {
+    const results = await withDeadline(bounds, (until) => records.deleteMany(keys, { signal: until }));
+    for (const { error } of results) if (error) throw error;
+  } catch (error) {
+    logger.log('debug', `${what} failed, which does no harm`, { error: String(error) });
+  }
+}
+
+export async function getOrNull(
+  store: ObjectStore,
+  key: string,
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array | null> {
+  try {
+    const { bytes } = await store.get(key, { maxBytes: recordBytesMax(key), signal });
+    return bytes;
+  } catch (error) {
+    if (isCheckpointError(error, 'NotFound')) return null;
+    throw error;
+  }
+}
+
+/**
+ * Reads a record whose digest is known. A missing or different record is `Corrupt`, because the
+ * catalog refers only to records that exist.
+ */
+export async function getByDigest(
+  run: RecordIo & { readonly store: ObjectStore },
+  key: string,
+  digest: Uint8Array,
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array> {
+  const bytes = await getOrNull(run.records, key, signal);
+  const context = { store: run.store.uri, key };
+  if (!bytes) throw new CheckpointError('Corrupt', `${key} is missing`, { context });
+  const found = sha256(bytes);
+  if (!bytesEqual(found, digest)) {
+    throw new CheckpointError(
+      'Corrupt',
+      `${key} does not match its checksum (expected sha256 ${toHex(digest)}, found ${toHex(found)})`,
+      { context: { ...context, expected: toHex(digest), found: toHex(found) } },
+    );
+  }
+  return bytes;
+}

@@ -1,0 +1,12 @@
+/** One run: its context, its decisions and what lies in it. */
+
+export { type AfterCommit, type BeforeFirstSave, localFiles, type RunContext } from './context.ts';
+export { askRun, decide, readRun, tellingWhatStands, unknownDecision } from './decide.ts';
+export { assertNotLost, lostCatalog, NOTHING_TOLD } from './lost-catalog.ts';
+export { plannedCheckpoint, plannedEvent, transferOptions } from './progress.ts';
+export { EVERYTHING, listRun, SWEPT_PREFIXES, type WholeListing } from './run-listing.ts';
+export { bringRules, readRunRecord, rulesInForce, setRules } from './run-rules.ts';
+export { findRunsBelow, hasRunAt } from './runs-below.ts';
+export { checkMeta, checkWriter } from './save-arguments.ts';
+export { unlessRemoved } from './unless-removed.ts';
+export { listVersions } from './version-listing.ts';

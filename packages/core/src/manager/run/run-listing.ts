@@ -1,0 +1,119 @@
+/** Lists the objects of a run, except its catalog. */
+
+import {
+  CheckpointError,
+  isCheckpointError,
+  throwIfAborted,
+  toCheckpointError,
+} from '../../contract/errors.ts';
+import type { ObjectInfo, OpenUpload } from '../../contract/object-store.ts';
+import {
+  leasesPrefix,
+  pagesPrefix,
+  uploadsPrefix,
+  versionsPrefix,
+  writersPrefix,
+} from '../../format/index.ts';
+import type { ListedObject, RunListing } from '../../plan/sweep.ts';
+import { retrying } from '../../transfer/index.ts';
+import { type RunParts, withDeadline } from '../records/index.ts';
+
+export interface WholeListing extends RunListing {
+  /** Keys below `uploads/`. */
+  readonly uploadRecords: readonly string[];
+  /** Uploads of payloads, if the store can list them. */
+  readonly openUploads: readonly OpenUpload[];
+  /** Below `pages/`. */
+  readonly pages: readonly ListedObject[];
+  /** Below none of the prefixes; filled only when everything is listed. */
+  readonly others: readonly ListedObject[];
+  /** By the store's clock, at the first page. */
+  readonly storeTimeMs: number;
+}
+
+/** The prefixes that a sweep lists. It deletes no catalog entries and no grants of elections. */
+export const SWEPT_PREFIXES: readonly string[] = [
+  versionsPrefix,
+  writersPrefix,
+  uploadsPrefix,
+  leasesPrefix,
+  pagesPrefix,
+];
+/** All keys of the run. */
+export const EVERYTHING: readonly string[] = [''];
+
+/** One list page per 1,000 objects. Holds about 200 bytes for each of them. */
+export async function listRun(
+  run: RunParts,
+  prefixes: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<WholeListing> {
+  const listing = {
+    objects: [] as ListedObject[],
+    claims: [] as ListedObject[],
+    leases: [] as (ListedObject & { createdAtMs: number })[],
+    uploadRecords: [] as string[],
+    pages: [] as ListedObject[],
+    others: [] as ListedObject[],
+    storeTimeMs: 0,
+  };
+  const add = ({ key, sizeBytes, createdAtMs }: ObjectInfo) => {
+    if (key.startsWith(versionsPrefix)) listing.objects.push({ key, sizeBytes });
+    else if (key.startsWith(writersPrefix)) listing.claims.push({ key, sizeBytes });
+    else if (key.startsWith(leasesPrefix)) listing.leases.push({ key, sizeBytes, createdAtMs });
+    else if (key.startsWith(uploadsPrefix)) listing.uploadRecords.push(key);
+    else if (key.startsWith(pagesPrefix)) listing.pages.push({ key, sizeBytes });
+    else listing.others.push({ key, sizeBytes });
+  };
+  for (const prefix of prefixes) {
+    for await (const page of run.records.list(prefix, { signal })) {
+      listing.storeTimeMs ||= page.storeTimeMs;
+      for (const object of page.objects) add(object);
+    }
+  }
+  return { ...listing, openUploads: await listOpenUploads(run, signal) };
+}
+
+/**
+ * If the store does not let us list its uploads, only uploads with a record are known. Nearly all
+ * uploads have one.
+ */
+async function listOpenUploads(run: RunParts, signal: AbortSignal | undefined): Promise<OpenUpload[]> {
+  const { store, logger, clock, settings } = run;
+  if (!store.listUploads) return [];
+  const what = 'the list of uploads';
+  const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
+  const listAll = async (until: AbortSignal) => {
+    const uploads: OpenUpload[] = [];
+    const stop = new AbortController();
+    const { stallTimeoutMs } = settings;
+    const iterator = store.listUploads?.(versionsPrefix, { signal: stop.signal })[Symbol.asyncIterator]();
+    if (!iterator) return uploads;
+    // Each upload in the list has its own deadline. A long list may take its time. If the store is
+    // silent, the listing is begun again.
+    const next = { clock, timeoutMs: stallTimeoutMs, what, signal: until };
+    for (;;) {
+      const { done, value } = await withDeadline(next, (due) => {
+        const silent = new CheckpointError(
+          'Unavailable',
+          `${what}: no answer for ${stallTimeoutMs / 1000} s`,
+        );
+        const end = () => stop.abort(until.aborted ? due.reason : silent);
+        due.addEventListener('abort', end, { once: true });
+        return iterator.next();
+      });
+      if (done) return uploads;
+      uploads.push(value);
+    }
+  };
+  try {
+    return await withDeadline(bounds, (until) =>
+      retrying(() => listAll(until), run.transfer.retryPolicy(what, { signal: until })),
+    );
+  } catch (error) {
+    throwIfAborted(signal);
+    if (!isCheckpointError(error) || error.status !== 'permanent') throw error;
+    logger.log('info', `uploads without a record are not seen: ${toCheckpointError(error).message}`);
+    return [];
+  }
+}
