@@ -23,7 +23,7 @@ export const SETTINGS = {
     default: 256 * MIB,
     min: 16 * MIB,
     max: 4096 * MIB - 64 * 1024, // one WebAssembly.Memory: 65,536 pages of 64 KiB, less one page
-    meaning: 'Memory for bytes on their way, of all saves and restores of one manager together.',
+    meaning: 'Memory for bytes in transfer, for all saves and restores of one manager together.',
   },
   partSizeBytesMin: {
     default: 8 * MIB,
@@ -36,14 +36,14 @@ export const SETTINGS = {
     min: 0,
     max: 1024,
     meaning:
-      'Requests in flight in one save or restore, and parts of large files beside them; 0 takes what the store prefers. Fewer while it throttles.',
+      'Requests in flight in one save or restore, and parts of large files beside them. 0: the number that the store prefers. Fewer while the store throttles.',
   },
   saveBytesPerSecondMax: {
     default: 0,
     min: 0,
     max: 1_000_000_000_000,
     meaning:
-      'Payload that all saves of one manager, and copies from other runs, send in a second, at most; 0: no limit. `manager.throttle` changes and pauses it.',
+      'Limit for the payload that all saves and mirrors of one manager send per second; 0: no limit. `manager.throttle` changes and pauses it.',
   },
   commitTimeoutMs: {
     default: 10 * MINUTE_MS,
@@ -56,68 +56,68 @@ export const SETTINGS = {
     min: 1,
     max: 60 * MINUTE_MS,
     meaning:
-      'How long one decision (join, commit, read of the catalog) may take, retries included; in a commit anew after each answer while it reads what the writers delivered.',
+      'How long one decision (join, commit, read of the catalog) may take, retries included. While a commit reads the records of the writers, each answer restarts this time.',
   },
   stallTimeoutMs: {
     default: 20_000,
     min: 1,
     max: 60 * MINUTE_MS,
-    meaning: 'A single request of the data path without an answer for so long is stopped and repeated.',
+    meaning: 'A single payload request without an answer for this long is stopped and retried.',
   },
   hedgeDelayMsMin: {
     default: 2000,
     min: 0,
     max: 60 * MINUTE_MS,
     meaning:
-      'A read that takes at least so long, and four times as long as others of its size, is sent a second time, and the faster answer counts; 0 switches this off.',
+      'A read that takes at least this long, and four times as long as others of its size, is sent a second time. The faster answer counts. 0 switches this off.',
   },
   retryTimeoutMs: {
     default: 10 * MINUTE_MS,
     min: 0,
     max: 24 * 60 * MINUTE_MS,
     meaning:
-      'For so long after its first temporary error a request is repeated; 0: never. A decision ends by `recordTimeoutMs`, which is shorter by default.',
+      'How long a request is retried after its first temporary error; 0: never. A decision is limited by `recordTimeoutMs`, which is shorter by default.',
   },
   retryCountMax: {
     default: 1000,
     min: 0,
     max: 1000,
     meaning:
-      'So many times one request is repeated after temporary errors, at most: as a rule the time ends first.',
+      'How many times one request is retried after temporary errors. Usually `retryTimeoutMs` ends the retries first.',
   },
   retryDelayMsBase: {
     default: 100,
     min: 0,
     max: 60_000,
     meaning:
-      'First delay before a repeat; doubles each time, and a random part of it is waited (full jitter). Five times as long after `Throttled`.',
+      'Delay before the first retry. It doubles each time, and the wait is a random part of it (full jitter). Five times as long after `Throttled`.',
   },
   retryDelayMsMax: {
     default: 20_000,
     min: 0,
     max: 10 * MINUTE_MS,
-    meaning: 'Upper limit of the delay before a repeat, also where the store asks for a longer one.',
+    meaning: 'Upper limit of the delay before a retry, also if the store asks for a longer one.',
   },
   leaseTtlMs: {
     default: 15 * MINUTE_MS,
     min: 1000,
     max: 7 * 24 * 60 * MINUTE_MS,
     meaning:
-      'How long a restore, or a save that refers to unchanged files, protects a checkpoint from collection without renewing; renewed at a third of it. A stream or source that is not read for four times as long is renewed no longer.',
+      'How long a restore, or a save that refers to unchanged files, protects a checkpoint from collection without a renewal. The lease is renewed after a third of this time. Renewal stops for a stream or source that is not read for four times as long.',
   },
   entryCheckpointsMax: {
     default: 1024,
     min: 2,
     max: 4096,
     meaning:
-      'So many checkpoints an entry of the catalog holds itself; the older ones beyond half of them move into pages. An entry has some 300 bytes for each, and every commit writes one.',
+      'How many checkpoints an entry of the catalog holds itself. Beyond that, all but the newest half move into pages. Each takes about 300 bytes, and every commit writes one entry.',
   },
   deletesPerSecondMax: {
     // S3 allows 3,500 a second below one prefix, and saves share that limit.
     default: 1000,
     min: 1,
     max: 1_000_000,
-    meaning: 'How many objects collection deletes in a second, at most.',
+    meaning: 'How many objects collection deletes per second at most.',
   },
 } as const satisfies Record<string, SettingFacts>;
 
