@@ -5,23 +5,10 @@
  */
 
 import { LIFE_MUTANTS } from './life-mutants.ts';
+import type { Change, EngineMutant } from './mutant.ts';
 import { PAGE_MUTANTS } from './page-mutants.ts';
 import { REBUILD_MUTANTS } from './rebuild-mutants.ts';
 import { FIRST_COLLECTING_SEED, FIRST_DRAWN_SEED, FIRST_STOPPING_SEED } from './story.ts';
-
-export interface Change {
-  /** Path below packages/core/src. */
-  readonly file: string;
-  readonly find: string;
-  readonly replace: string;
-}
-
-export interface EngineMutant extends Change {
-  /** The mistake shows only in small dimensions: it is planted together with `SMALL`. */
-  readonly isSmall?: true;
-  /** The seed that found it before. The hunt begins there, or at 1. */
-  readonly seed?: number;
-}
 
 /**
  * Not a mistake: every invariant holds in an engine with limits this small. Orders that would take

@@ -3,7 +3,7 @@
  * removes one of the rules of decision 30, which are only safe together.
  */
 
-import type { EngineMutant } from './engine-mutants.ts';
+import type { EngineMutant } from './mutant.ts';
 import { FIRST_LIFE_SEED } from './story.ts';
 
 export const LIFE_MUTANTS: Readonly<Record<string, EngineMutant>> = {

@@ -4,7 +4,8 @@
  */
 
 import { registerHooks } from 'node:module';
-import { type Change, ENGINE_MUTANTS, SMALL, SMALL_ENGINE } from './engine-mutants.ts';
+import { ENGINE_MUTANTS, SMALL, SMALL_ENGINE } from './engine-mutants.ts';
+import type { Change } from './mutant.ts';
 
 const CORE = new URL('../../packages/core/src/', import.meta.url).href;
 const MUTATED = /\?mutant=(.+)$/;

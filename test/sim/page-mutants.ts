@@ -3,7 +3,7 @@
  * that need a sweep between a page and its entry have their own tests: test/manager/pages.test.ts.
  */
 
-import type { EngineMutant } from './engine-mutants.ts';
+import type { EngineMutant } from './mutant.ts';
 import { FIRST_PAGING_SEED } from './story.ts';
 
 export const PAGE_MUTANTS: Readonly<Record<string, EngineMutant>> = {

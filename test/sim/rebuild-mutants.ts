@@ -3,7 +3,7 @@
  * engine-mutants.ts and losing.ts.
  */
 
-import type { EngineMutant } from './engine-mutants.ts';
+import type { EngineMutant } from './mutant.ts';
 import { FIRST_LOSING_SEED } from './story.ts';
 
 const MARK = 'const mark = await createRecord(run, catalogKey(FIRST_SEQ), bytes, signal, decides);';

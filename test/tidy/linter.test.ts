@@ -17,6 +17,12 @@ const TEST = "import { test } from 'vitest';\n";
 const BROKEN: readonly (readonly [string, string, string])[] = [
   [`${CORE}/cycle-a.ts`, "export { a } from './cycle-b.ts';", 'noImportCycles'],
   [`${CORE}/cycle-b.ts`, "export { b } from './cycle-a.ts';", 'noImportCycles'],
+  [
+    `${CORE}/type-cycle-a.ts`,
+    "import type { B } from './type-cycle-b.ts';\nexport type A = B;",
+    'noImportCycles',
+  ],
+  [`${CORE}/type-cycle-b.ts`, "export type { A as B } from './type-cycle-a.ts';", 'noImportCycles'],
   [`${CORE}/environment.ts`, 'export const a = process.env;', 'noProcessEnv'],
   [`${CORE}/long-function.ts`, LONG_FUNCTION, 'noExcessiveLinesPerFunction'],
   [`${CORE}/long-file.ts`, 'export {};\n'.repeat(501), 'noExcessiveLinesPerFile'],

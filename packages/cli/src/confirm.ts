@@ -1,6 +1,5 @@
 import { createInterface } from 'node:readline';
 import { CheckpointError, throwIfAborted } from '@holdfast/core/contract';
-import type { Call } from './command.ts';
 import { usageError } from './usage-error.ts';
 
 /** Asks on the terminal; resolves to the answer, empty if there is none. */
@@ -30,7 +29,10 @@ export const askAtTerminal: Ask = async (question, signal) => {
  * Asks on the terminal. Throws `InvalidArgument` if there is none; `otherwise` names the options
  * that answer in advance.
  */
-export function requirePerson({ ask, command }: Call, otherwise: string): Ask {
+export function requirePerson(
+  { ask, command }: { readonly ask: Ask | null; readonly command: { readonly name: string } },
+  otherwise: string,
+): Ask {
   if (ask !== null) return ask;
   throw usageError(`${command.name} asks first, and there is no terminal to ask at`, [otherwise]);
 }

@@ -22,7 +22,7 @@ export type { RowCount, TableOptions } from './export/table-storage.ts';
 export { bucketsOf, intToId, type ScatteredRows, scatterEmbeddingVector, stringToId } from './hash.ts';
 export type * from './layout.ts';
 export type * from './model.ts';
-export { type CheckOptions, checkShards } from './open/check.ts';
+export { checkShards } from './open/check.ts';
 export { type CheckpointShardsOptions, openCheckpointShards } from './open/checkpoint.ts';
 export { directoryPlace, openDirectoryShards } from './open/directory.ts';
 export { type ExportPlainOptions, exportPlain, type PlainFile } from './open/export-plain.ts';
@@ -58,6 +58,7 @@ export {
   type Place,
 } from './open/place.ts';
 export { openPrefixShards, prefixPlace } from './open/prefix.ts';
+export type { CheckOptions, ReadingOptions } from './reading-options.ts';
 export { bestCheckpoint, rankCheckpoints } from './saver/best-checkpoint.ts';
 export {
   CheckpointSaver,
@@ -80,7 +81,7 @@ export {
   repartition,
 } from './scatter/repartition.ts';
 export { type RestoreShardOptions, restoreShard } from './scatter/restore-shard.ts';
-export { type ReadingOptions, type ScatterOptions, scatterModel } from './scatter/scatter-model.ts';
+export { type ScatterOptions, scatterModel } from './scatter/scatter-model.ts';
 export { findSuspicions, type SuspicionOptions } from './scatter/suspicions.ts';
 export type * from './shard-set.ts';
 export type * from './sink.ts';

@@ -2,21 +2,14 @@
 
 import {
   abortSignal,
-  callback,
   having,
   listOf,
   oneOf,
   optional,
   plainObject,
   type Rule,
-  type Rules,
-  text,
-  wholeNumber,
 } from '@holdfast/core/contract';
-import type { CheckOptions } from './open/check.ts';
-import type { ReadingOptions } from './scatter/scatter-model.ts';
 
-export const BUFFER_BYTES_MIN = 1024 * 1024;
 /** Most shards of one reshard; each takes four bytes of a table. */
 export const SHARD_COUNT_MAX = 65_536;
 
@@ -32,16 +25,3 @@ export const aSet: Rule = (name, value) => {
 };
 
 export const SIGNAL = { signal: optional(abortSignal) };
-
-export const CHECK: Rules<CheckOptions> = {
-  ...SIGNAL,
-  numbering: optional(oneOf('elasticdl', 'tensorflow')),
-  onSuspicion: optional(callback),
-};
-
-export const READING: Rules<ReadingOptions> = {
-  ...CHECK,
-  bufferBytes: optional(wholeNumber(BUFFER_BYTES_MIN)),
-  scratchDirectory: optional(text),
-  onProgress: optional(callback),
-};

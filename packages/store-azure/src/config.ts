@@ -9,22 +9,14 @@ import {
 import { CheckpointError, checkStoreInput } from '@holdfast/core/contract';
 import { namePrefix } from './blob-name.ts';
 import {
+  type AzureCredentials,
   accountKey,
   CONNECTION_STRING,
   type ConnectionString,
   parseConnectionString,
   sharedAccessSignature,
 } from './connection-string.ts';
-import { type AzureIdentity, identityIn } from './identity-config.ts';
-
-/**
- * `key`: of the account, in base64. `sas`: a query without '?'. `identity`: tokens of Microsoft
- * Entra ID.
- */
-export type AzureCredentials =
-  | { readonly kind: 'key'; readonly key: Secret }
-  | { readonly kind: 'sas'; readonly token: Secret }
-  | { readonly kind: 'identity'; readonly identity: AzureIdentity };
+import { type AzureEnvironment, identityIn } from './identity-config.ts';
 
 export interface AzureConfig {
   /** For messages: without the settings. */
@@ -47,8 +39,6 @@ export interface AzureConfig {
   readonly ca?: string | undefined;
   readonly proxies: Proxies;
 }
-
-export type AzureEnvironment = Readonly<Record<string, string | undefined>>;
 
 const FORM = 'az://account/container/prefix, with settings after a "?" if need be';
 

@@ -1,6 +1,15 @@
 import { Secret } from '@holdfast/cloud-http';
 import { CheckpointError } from '@holdfast/core/contract';
-import type { AzureCredentials } from './config.ts';
+import type { AzureIdentity } from './identity-config.ts';
+
+/**
+ * `key`: of the account, in base64. `sas`: a query without '?'. `identity`: tokens of Microsoft
+ * Entra ID.
+ */
+export type AzureCredentials =
+  | { readonly kind: 'key'; readonly key: Secret }
+  | { readonly kind: 'sas'; readonly token: Secret }
+  | { readonly kind: 'identity'; readonly identity: AzureIdentity };
 
 export interface ConnectionString {
   /** Endpoint for blobs; undefined if it is the account's usual one. */

@@ -1,6 +1,7 @@
 import { Secret } from '@holdfast/cloud-http';
 import { CheckpointError } from '@holdfast/core/contract';
-import type { AzureEnvironment } from './config.ts';
+
+export type AzureEnvironment = Readonly<Record<string, string | undefined>>;
 
 /**
  * Identity for tokens of Microsoft Entra ID. `machine`: what `DefaultAzureCredential` finds when a

@@ -3,16 +3,14 @@
 import { HttpTransport, trustedCertificates } from '@holdfast/cloud-http';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { AzureConnection } from './client.ts';
-import { type AzureEnvironment, parseAzureConfig } from './config.ts';
+import { parseAzureConfig } from './config.ts';
 import { refusalOf } from './errors.ts';
+import type { AzureEnvironment } from './identity-config.ts';
 import { AzureStore } from './store.ts';
 
-export {
-  type AzureConfig,
-  type AzureCredentials,
-  type AzureEnvironment,
-  parseAzureConfig,
-} from './config.ts';
+export { type AzureConfig, parseAzureConfig } from './config.ts';
+export type { AzureCredentials } from './connection-string.ts';
+export type { AzureEnvironment } from './identity-config.ts';
 
 /**
  * Opens the store of `az://account/container/prefix?endpoint=…`. Sends nothing: a missing or

@@ -1,5 +1,5 @@
 import { HttpRefusal, objectError } from '@holdfast/cloud-http';
-import type { UploadHome } from './upload.ts';
+import type { UploadHome } from './upload-home.ts';
 
 /**
  * Throws `Unsupported` if the bucket has a retention policy or default holds. They forbid deleting,

@@ -29,7 +29,7 @@ import {
   type Upload,
 } from '@holdfast/core/contract';
 import { assertNothingIsKept } from './bucket-settings.ts';
-import type { Place, UploadHome, UploadToken } from './upload.ts';
+import type { Place, UploadHome, UploadToken } from './upload-home.ts';
 import { type GcsObject, infoOf } from './values.ts';
 import { earlierEffect, ifAbsent, written } from './written.ts';
 

@@ -29,7 +29,7 @@ import type {
 } from '@holdfast/core/contract';
 import type { GcsRequest } from './client.ts';
 import { foreignSuccess } from './errors.ts';
-import type { Place, UploadHome, UploadToken } from './upload.ts';
+import type { Place, UploadHome, UploadToken } from './upload-home.ts';
 import { infoOf, xmlOf } from './values.ts';
 import { written } from './written.ts';
 

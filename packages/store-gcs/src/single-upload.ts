@@ -20,7 +20,7 @@ import type {
   PartReceipt,
   Upload,
 } from '@holdfast/core/contract';
-import type { Place, UploadHome } from './upload.ts';
+import type { Place, UploadHome } from './upload-home.ts';
 import { infoOf } from './values.ts';
 import { earlierEffect, ifAbsent, written } from './written.ts';
 

@@ -37,7 +37,8 @@ import { copyObject } from './copy.ts';
 import { gcsError } from './errors.ts';
 import { inspectBucket } from './inspect.ts';
 import { GcsObjects, type ReadRequest } from './objects.ts';
-import { beginUpload, listUploads, resumeUpload, type UploadHome } from './upload.ts';
+import { beginUpload, listUploads, resumeUpload } from './upload.ts';
+import type { UploadHome } from './upload-home.ts';
 import { infoOf, infoOfRead } from './values.ts';
 import { assertWritten } from './written.ts';
 

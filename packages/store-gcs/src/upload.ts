@@ -3,43 +3,12 @@
  * strategy in its token.
  */
 
-import {
-  decodeToken,
-  encodeToken,
-  objectError,
-  PART_SIZE_UNKNOWN,
-  type StoreCalls,
-} from '@holdfast/cloud-http';
-import { isObjectKey, type OpenUpload, type StoreCapabilities, type Upload } from '@holdfast/core/contract';
-import type { GcsConnection } from './client.ts';
+import { decodeToken, encodeToken, objectError, PART_SIZE_UNKNOWN } from '@holdfast/cloud-http';
+import { isObjectKey, type OpenUpload, type Upload } from '@holdfast/core/contract';
 import { ComposeUpload, listComposeUploads } from './compose-upload.ts';
-import type { GcsConfig, UploadStrategy } from './config.ts';
 import { listMultipartUploads, MultipartUpload } from './multipart-upload.ts';
-import type { GcsObjects } from './objects.ts';
 import { SingleUpload } from './single-upload.ts';
-
-/** State that uploads share with their store. */
-export interface UploadHome {
-  readonly config: GcsConfig;
-  readonly connection: GcsConnection;
-  readonly objects: GcsObjects;
-  readonly capabilities: StoreCapabilities;
-  readonly calls: StoreCalls;
-}
-
-/** Encoded as JSON in base64url. */
-export interface UploadToken {
-  readonly strategy: UploadStrategy;
-  readonly key: string;
-  readonly uploadId: string;
-  readonly partSizeBytes: number;
-}
-
-/** The key as the engine knows it, and as it is in the bucket. */
-export interface Place {
-  readonly key: string;
-  readonly path: string;
-}
+import type { Place, UploadHome, UploadToken } from './upload-home.ts';
 
 const STRATEGIES = { multipart: MultipartUpload, compose: ComposeUpload } as const;
 

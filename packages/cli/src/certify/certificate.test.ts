@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Finding } from '../doctor/check.ts';
+import type { Finding } from '../doctor/finding.ts';
 import { plainStyle } from '../style.ts';
 import { type Certificate, certificateError, certificateJson, certificateVerdict } from './certificate.ts';
 import { groupText, promiseText, verdictText } from './certify-text.ts';

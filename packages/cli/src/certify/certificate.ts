@@ -1,7 +1,7 @@
 /** The result of `certify`: a stable format, documented in docs/cli.md. Pure. */
 
 import { CheckpointError, type ErrorCode, type StoreCapabilities } from '@holdfast/core/contract';
-import type { Finding } from '../doctor/check.ts';
+import type { Finding } from '../doctor/finding.ts';
 import { jsonFinding } from '../doctor/json-finding.ts';
 import { errorOf as accessErrorOf } from '../doctor/verdict.ts';
 import { formatPlural } from '../format.ts';

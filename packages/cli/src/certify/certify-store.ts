@@ -8,9 +8,9 @@ import {
   toCheckpointError,
 } from '@holdfast/core/contract';
 import { conformanceChecks } from '@holdfast/testkit';
-import type { Finding } from '../doctor/check.ts';
 import { CHECKS } from '../doctor/checks.ts';
 import { examine } from '../doctor/examine.ts';
+import type { Finding } from '../doctor/finding.ts';
 import { atMost, ENDING_MS_MAX, inTime } from '../doctor/in-time.ts';
 import { type Removal, removalFinding } from '../doctor/removal.ts';
 import { verdictOf } from '../doctor/verdict.ts';

@@ -1,6 +1,6 @@
 /** Text about the suite for people: a line for each group, and what failed. Pure. */
 
-import type { Finding } from '../doctor/check.ts';
+import type { Finding } from '../doctor/finding.ts';
 import { findingText } from '../doctor/finding-text.ts';
 import { formatDuration, formatPlural } from '../format.ts';
 import type { Style } from '../style.ts';

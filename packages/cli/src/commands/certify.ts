@@ -11,7 +11,7 @@ import { groupText, promiseText, verdictText } from '../certify/certify-text.ts'
 import type { CheckResult } from '../certify/suite.ts';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { quiet, timeout as timeoutOption, verbose } from '../common-options.ts';
-import type { Finding } from '../doctor/check.ts';
+import type { Finding } from '../doctor/finding.ts';
 import { findingText, toDoText } from '../doctor/finding-text.ts';
 import { jsonFinding } from '../doctor/json-finding.ts';
 import { watchChecks } from '../doctor/watch-checks.ts';

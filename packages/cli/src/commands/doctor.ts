@@ -1,7 +1,7 @@
 import { systemRandom } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { quiet, timeout as timeoutOption } from '../common-options.ts';
-import type { Finding } from '../doctor/check.ts';
+import type { Finding } from '../doctor/finding.ts';
 import { findingText, notRunText, toDoText } from '../doctor/finding-text.ts';
 import { jsonFinding } from '../doctor/json-finding.ts';
 import { errorOf, type Verdict, verdictOf } from '../doctor/verdict.ts';

@@ -2,7 +2,8 @@
 
 import { type CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import { formatBriefDuration } from '../format.ts';
-import { type Check, expectThat, type Outcome } from './check.ts';
+import { expectThat } from './broken-promise.ts';
+import type { Check, Outcome } from './check.ts';
 import type { Client } from './client.ts';
 import type { Probe } from './probe.ts';
 import { expectRead } from './read-back.ts';

@@ -10,9 +10,9 @@ import {
 } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { describe, expect, it } from 'vitest';
-import type { Finding } from './check.ts';
 import { CHECKS } from './checks.ts';
 import { examine } from './examine.ts';
+import type { Finding } from './finding.ts';
 import { errorOf, verdictOf } from './verdict.ts';
 
 type Changes = { -readonly [name in keyof ObjectStore]?: ObjectStore[name] };

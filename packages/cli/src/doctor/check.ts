@@ -1,6 +1,6 @@
-/** Defines checks and their findings. */
+/** Defines a check. */
 
-import type { ErrorCode, StoreFact } from '@holdfast/core/contract';
+import type { StoreFact } from '@holdfast/core/contract';
 import type { Probe } from './probe.ts';
 
 /** One check of a store. */
@@ -34,33 +34,4 @@ export interface Outcome {
   readonly concern?: { readonly meaning: string; readonly advice: string };
   /** Facts about the store's settings: each becomes a finding, instead of the check's own. */
   readonly facts?: readonly StoreFact[];
-}
-
-export type FindingStatus = 'ok' | 'degraded' | 'failed' | 'not-run';
-
-export interface Finding {
-  readonly id: string;
-  readonly title: string;
-  readonly status: FindingStatus;
-  /** The observation; for a check that was not run, the reason. */
-  readonly seen: string;
-  /** Consequence; empty if all is well. */
-  readonly meaning: string;
-  /** What to do; empty if all is well. */
-  readonly advice: string;
-  /** Code of the check's error; `Unsupported` if the store broke the contract; otherwise `null`. */
-  readonly code: ErrorCode | null;
-  /** Title of the check that prevented this one; otherwise `null`. */
-  readonly because: string | null;
-  readonly durationMs: number;
-  readonly figures: Readonly<Record<string, number>>;
-}
-
-/** The store breaks the contract. The message is what was observed. */
-export class BrokenPromise extends Error {
-  override readonly name = 'BrokenPromise';
-}
-
-export function expectThat(isKept: boolean, seen: string): asserts isKept {
-  if (!isKept) throw new BrokenPromise(seen);
 }

@@ -11,7 +11,7 @@ import {
   throwIfAborted,
   type Upload,
 } from '@holdfast/core/contract';
-import { expectThat } from './check.ts';
+import { expectThat } from './broken-promise.ts';
 import { type Patience, patiently } from './patience.ts';
 import { isSame } from './read-back.ts';
 

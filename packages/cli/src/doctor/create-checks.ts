@@ -2,7 +2,8 @@
 
 import { isCheckpointError } from '@holdfast/core/contract';
 import { formatPlural } from '../format.ts';
-import { type Check, expectThat, type Outcome } from './check.ts';
+import { expectThat } from './broken-promise.ts';
+import type { Check, Outcome } from './check.ts';
 import type { Client } from './client.ts';
 import type { Probe } from './probe.ts';
 import { expectRead, isSame } from './read-back.ts';

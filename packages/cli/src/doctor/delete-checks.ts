@@ -1,7 +1,8 @@
 /** Checks that deletes remove the given objects, and no others. */
 
 import { formatPlural } from '../format.ts';
-import { type Check, expectThat, type Outcome } from './check.ts';
+import { expectThat } from './broken-promise.ts';
+import type { Check, Outcome } from './check.ts';
 import type { Probe } from './probe.ts';
 
 const NAMES = ['a', 'b', 'dir/c'];

@@ -10,9 +10,10 @@ import {
 import { MemoryBucket, MemoryStore, type StoreOperation } from '@holdfast/core/store';
 import { FAULTS, type FaultPlan, FaultyStore, ManualClock, refuse } from '@holdfast/testkit';
 import { describe, expect, it } from 'vitest';
-import type { Check, Finding } from './check.ts';
+import type { Check } from './check.ts';
 import { CHECKS } from './checks.ts';
 import { examine } from './examine.ts';
+import type { Finding } from './finding.ts';
 import { errorOf, verdictOf } from './verdict.ts';
 
 const QUICK = CHECKS.filter(({ isLong }) => !isLong);

@@ -1,6 +1,8 @@
 import { abortError, type StoreFact, toCheckpointError } from '@holdfast/core/contract';
 import { sentence } from '../advice.ts';
-import { BrokenPromise, type Check, type Finding, type Outcome } from './check.ts';
+import { BrokenPromise } from './broken-promise.ts';
+import type { Check, Outcome } from './check.ts';
+import type { Finding } from './finding.ts';
 import { atMost, ENDING_MS_MAX, inTime } from './in-time.ts';
 import { Probe } from './probe.ts';
 import { CHANGED_ADVICE, CHANGED_MEANING, ChangedOnTheWay } from './read-back.ts';

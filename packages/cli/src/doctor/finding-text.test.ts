@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { plainStyle } from '../style.ts';
-import type { Finding } from './check.ts';
 import { CHECKS } from './checks.ts';
+import type { Finding } from './finding.ts';
 import { findingText, notRunText, toDoText } from './finding-text.ts';
 
 const finding = (rest: Partial<Finding>): Finding => ({

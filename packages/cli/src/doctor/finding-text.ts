@@ -2,7 +2,7 @@
 
 import { printable } from '../format.ts';
 import type { Style, StyleName } from '../style.ts';
-import type { Finding, FindingStatus } from './check.ts';
+import type { Finding, FindingStatus } from './finding.ts';
 
 const COLUMNS = 79; // A full line wraps on some terminals.
 const STATUS_WIDTH = 8;

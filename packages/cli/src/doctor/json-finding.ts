@@ -1,5 +1,5 @@
 import type { JsonObject } from '../json.ts';
-import type { Finding } from './check.ts';
+import type { Finding } from './finding.ts';
 
 /** In the format of docs/cli.md. */
 export function jsonFinding(finding: Finding): JsonObject {

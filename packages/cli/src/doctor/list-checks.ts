@@ -3,7 +3,8 @@
  */
 
 import { formatPlural } from '../format.ts';
-import { type Check, expectThat, type Outcome } from './check.ts';
+import { expectThat } from './broken-promise.ts';
+import type { Check, Outcome } from './check.ts';
 import type { Client } from './client.ts';
 import type { Probe } from './probe.ts';
 

@@ -3,7 +3,7 @@
  * also be changed on the way.
  */
 
-import { BrokenPromise } from './check.ts';
+import { BrokenPromise } from './broken-promise.ts';
 
 export const CHANGED_MEANING =
   'bytes are changed on their way, so that it could not be seen whether the store keeps this promise';

@@ -1,7 +1,8 @@
 /** Checks that every client sees a created object, and that any part of it can be read. */
 
 import { formatPlural } from '../format.ts';
-import { type Check, expectThat, type Outcome } from './check.ts';
+import { expectThat } from './broken-promise.ts';
+import type { Check, Outcome } from './check.ts';
 import type { Probe } from './probe.ts';
 import { expectRead } from './read-back.ts';
 

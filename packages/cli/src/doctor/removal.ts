@@ -8,7 +8,7 @@ import {
   toCheckpointError,
 } from '@holdfast/core/contract';
 import { formatPlural } from '../format.ts';
-import type { Finding } from './check.ts';
+import type { Finding } from './finding.ts';
 import { patiently } from './patience.ts';
 
 export interface Removal {

@@ -2,7 +2,8 @@
 
 import { crc32c } from '@holdfast/core';
 import { isCheckpointError, type PartReceipt } from '@holdfast/core/contract';
-import { BrokenPromise, type Check, expectThat, type Outcome } from './check.ts';
+import { BrokenPromise, expectThat } from './broken-promise.ts';
+import type { Check, Outcome } from './check.ts';
 import { type Probe, partSizeNear } from './probe.ts';
 import { expectRead } from './read-back.ts';
 

@@ -1,5 +1,5 @@
 import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
-import type { Finding } from './check.ts';
+import type { Finding } from './finding.ts';
 
 /** `unknown`: an important check could not be carried out. */
 export type Verdict = 'safe' | 'unsafe' | 'unknown';

@@ -31,7 +31,7 @@ import type {
 } from './checkpoint-facts.ts';
 import type { ProcessName } from './components.ts';
 import type { RandomSource } from './files.ts';
-import type { HistoryCalls } from './history.ts';
+import type { ForkOptions, ForkResult, HistoryCalls } from './history.ts';
 import type { MirrorOptions, MirrorResult } from './mirroring.ts';
 import type { CallOptions } from './object-store.ts';
 import type { WaitOptions } from './progress.ts';
@@ -283,6 +283,15 @@ export interface CheckpointManager
    * - `Fenced`, `OutcomeUnknown`, and the stores'.
    */
   mirrorFrom(source: CheckpointManager, options?: MirrorOptions): Promise<MirrorResult>;
+  /**
+   * Begins this run with a copy of one checkpoint of another run, copied as by `mirrorFrom`. Within
+   * one store, the store copies the objects itself, if it can. Repeating an interrupted fork
+   * continues it.
+   *
+   * `Conflict`: this run holds, or has held, checkpoints. `NotFound`: there is no such version in
+   * the source. `InvalidArgument`: both are one run. Also the errors of `mirrorFrom`.
+   */
+  forkFrom(source: CheckpointManager, options?: ForkOptions): Promise<ForkResult>;
   /**
    * Compares what the store holds with the records. Changes no object. It may record the result in
    * the catalog (`record`, `quarantine`); a store that cannot be written is no error.

@@ -1,7 +1,6 @@
 /** Rollback, fork, comparison, and leases of readers. */
 
 import type { CheckpointId, CheckpointReference, VersionInput } from './checkpoint-facts.ts';
-import type { CheckpointManager } from './checkpoint-manager.ts';
 import type { WaitOptions } from './progress.ts';
 
 export interface RollbackOptions extends WaitOptions {
@@ -145,15 +144,6 @@ export interface HistoryCalls {
    * `OutcomeUnknown`: `recover` tells whether it took effect.
    */
   rollback(options: RollbackOptions): Promise<RollbackResult>;
-  /**
-   * Begins this run with a copy of one checkpoint of another run, copied as by `mirrorFrom`. Within
-   * one store, the store copies the objects itself, if it can. Repeating an interrupted fork
-   * continues it.
-   *
-   * `Conflict`: this run holds, or has held, checkpoints. `NotFound`: there is no such version in
-   * the source. `InvalidArgument`: both are one run. Also the errors of `mirrorFrom`.
-   */
-  forkFrom(source: CheckpointManager, options?: ForkOptions): Promise<ForkResult>;
   /**
    * Compares two versions. By file: from the records alone, by size and BLAKE3 if both have it,
    * else by CRC32C. By tensor: if a file of the same name differs and is in the safetensors format;

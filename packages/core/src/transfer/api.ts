@@ -1,31 +1,9 @@
-import type {
-  Clock,
-  Logger,
-  ObjectStore,
-  Random,
-  RandomSink,
-  RandomSource,
-  Settings,
-  Throttle,
-  Upload,
-} from '../contract/index.ts';
+import type { ObjectStore, RandomSink, RandomSource, Upload } from '../contract/index.ts';
 import type { KnownFile, KnownFiles } from '../plan/known-files.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
 import type { LentFile } from './lent-file.ts';
+import type { Items, TransferOptions } from './options.ts';
 import type { RetryPolicy } from './retry.ts';
-
-/** An async iterable is asked for each item when the transfer is ready for it. */
-export type Items<I> = Iterable<I> | AsyncIterable<I>;
-
-export interface TransferParts {
-  readonly store: ObjectStore;
-  readonly settings: Settings;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-  /** Limits the payload that `upload` sends; absent: no limit. */
-  readonly throttle?: Throttle | undefined;
-}
 
 /**
  * Moves bytes between sources, one store and sinks. All calls together stay within one byte budget
@@ -251,21 +229,4 @@ export interface VerifyReport {
   readonly storedChecksumCount: number;
   /** In the order of the items; empty: no problem. At most 10 per file. */
   readonly problems: readonly { readonly name: string; readonly message: string }[];
-}
-
-export interface TransferOptions {
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * All requests end within a second after `signal` has fired, including those that tidy up.
-   * Default: tidying up may take seconds.
-   */
-  readonly endsFast?: boolean | undefined;
-  /**
-   * Bytes of `name` that are in the store, or verified and written. Never decreases. `doneBytes`
-   * equals `totalBytes` in the last call for a complete file, and in no other. The total of a
-   * stream is unknown until it ends; `totalBytes` is at least `doneBytes + 1` until then.
-   */
-  readonly onBytes?: ((name: string, doneBytes: number, totalBytes: number) => void) | undefined;
-  /** A request is about to be repeated. `detail`: the reason, as text. */
-  readonly onRetry?: ((detail: string) => void) | undefined;
 }

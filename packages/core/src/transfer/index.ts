@@ -11,8 +11,6 @@ export type {
   Loan,
   MemoryUse,
   Transfer,
-  TransferOptions,
-  TransferParts,
   UploadedFile,
   UploadItem,
   UploadSource,
@@ -20,6 +18,7 @@ export type {
   VerifyReport,
 } from './api.ts';
 export { listObjects, type ObjectOptions, openObjectSource, withRecords } from './objects.ts';
+export type { TransferOptions, TransferParts } from './options.ts';
 export { pauseBeforeRepeat, RetryBudget, type RetryPolicy, repeatDelayMs, retrying } from './retry.ts';
 export { readAgain, type SecondReadingOptions } from './second-reading.ts';
 export { createThrottle } from './throttle.ts';

@@ -30,7 +30,8 @@ import {
   whenDropped,
   wholeNumber,
 } from '../contract/index.ts';
-import type { Transfer, TransferParts } from './api.ts';
+import type { Transfer } from './api.ts';
+import type { TransferParts } from './options.ts';
 import { createTransfer } from './transfer.ts';
 
 export interface ObjectOptions {

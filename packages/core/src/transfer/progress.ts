@@ -1,4 +1,4 @@
-import type { TransferOptions } from './api.ts';
+import type { TransferOptions } from './options.ts';
 
 /** Reports the progress of one file. It never decreases, and it reaches the total exactly once. */
 export class FileProgress {

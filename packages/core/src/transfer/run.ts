@@ -17,8 +17,8 @@ import {
   toCheckpointError,
   unlessAborted,
 } from '../contract/index.ts';
-import type { Items, TransferOptions } from './api.ts';
 import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
+import type { Items, TransferOptions } from './options.ts';
 import { Pace } from './pace.ts';
 import { type RetryPolicy, retrying } from './retry.ts';
 import { type ActiveRun, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';

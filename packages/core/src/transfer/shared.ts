@@ -1,7 +1,7 @@
 import type { Settings } from '../contract/index.ts';
-import type { TransferOptions, TransferParts } from './api.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import type { Deadlines } from './deadlines.ts';
+import type { TransferOptions, TransferParts } from './options.ts';
 import type { ReadTimes } from './read-times.ts';
 import type { RetryBudget, RetryPolicy } from './retry.ts';
 

@@ -1,20 +1,22 @@
 import pLimit from 'p-limit';
 import { CheckpointError } from '../contract/index.ts';
 import { planStream, poolBytes } from '../plan/parts.ts';
-import type { Transfer, TransferOptions, TransferParts, VerifyReport } from './api.ts';
+import type { Transfer, VerifyReport } from './api.ts';
 import { BufferPool } from './buffer-pool.ts';
 import { Deadlines } from './deadlines.ts';
-import { nowhere, StoreDestination } from './destination.ts';
+import { nowhere } from './destination.ts';
 import { downloadFile } from './download.ts';
 import { StoredFileSource } from './file-source.ts';
 import { openFileStream } from './file-stream.ts';
 import { LentFile } from './lent-file.ts';
 import { ObjectSource } from './object-source.ts';
+import type { TransferOptions, TransferParts } from './options.ts';
 import { ReadTimes } from './read-times.ts';
 import { retryingRecords } from './records.ts';
 import { RetryBudget } from './retry.ts';
 import { Run } from './run.ts';
 import { retryPolicy, type Shared } from './shared.ts';
+import { StoreDestination } from './store-destination.ts';
 import { uploadFile } from './upload.ts';
 import { verifyFile } from './verify.ts';
 

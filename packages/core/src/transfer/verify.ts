@@ -1,8 +1,9 @@
 import { CheckpointError, isCheckpointError } from '../contract/index.ts';
 import { checkStoredFile, type FileRange, hexCrc, planRanges, planSamples } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
-import type { TransferOptions, VerifyItem, VerifyReport } from './api.ts';
+import type { VerifyItem, VerifyReport } from './api.ts';
 import { ReadMemory } from './hedged-read.ts';
+import type { TransferOptions } from './options.ts';
 import { FileProgress } from './progress.ts';
 import { checkOversizedPart, isOversized, memoryBytes, missing, pieceBytes, readParts } from './read.ts';
 import { FileTurns, type Run } from './run.ts';

@@ -1,8 +1,8 @@
 import { readIds } from '../codec/read-ids.ts';
 import { readShardLayout } from '../codec/read-layout.ts';
+import type { ReadingOptions } from '../reading-options.ts';
 import { eachAtOnce } from '../scatter/at-once.ts';
 import { type MergedTable, mergeLayouts, type NamedLayout } from '../scatter/merge-layouts.ts';
-import type { ReadingOptions } from '../scatter/scatter-model.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { checkIds, checkIdsToCount, highestId } from './dense-ids.ts';
 import { type RowCount, storeTables, type TableOptions } from './table-storage.ts';

@@ -25,8 +25,10 @@ import {
   nodeFileSystem,
   openTargetFile,
 } from '@holdfast/local-files';
-import { aSet, READING } from '../rules.ts';
-import { type ReadingOptions, scatterModel } from '../scatter/scatter-model.ts';
+import type { ReadingOptions } from '../reading-options.ts';
+import { READING } from '../reading-options.ts';
+import { aSet } from '../rules.ts';
+import { scatterModel } from '../scatter/scatter-model.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { denseRowCounts } from './dense-rows.ts';
 import type { ExportDocument } from './export-plan.ts';

@@ -1,24 +1,13 @@
 import { checkOptions } from '@holdfast/core/contract';
 import { readIds } from '../codec/read-ids.ts';
 import { readShardLayout } from '../codec/read-layout.ts';
-import type { DtypeNumbering } from '../layout.ts';
-import { aSet, CHECK } from '../rules.ts';
+import { CHECK, type CheckOptions } from '../reading-options.ts';
+import { aSet } from '../rules.ts';
 import { eachAtOnce } from '../scatter/at-once.ts';
 import { type MergedModel, mergeLayouts, type NamedLayout } from '../scatter/merge-layouts.ts';
 import { OnceSource } from '../scatter/once-source.ts';
 import { findSuspicions } from '../scatter/suspicions.ts';
 import type { ShardFile, ShardSet } from '../shard-set.ts';
-
-export interface CheckOptions {
-  /** See `readShardLayout`: used only if the files do not show it. */
-  readonly numbering?: DtypeNumbering | undefined;
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * Called for each sign that a file was cut off between two fields: see `findSuspicions`. Default:
-   * no search for such signs.
-   */
-  readonly onSuspicion?: ((reason: string) => void) | undefined;
-}
 
 const FILES_AT_ONCE = 4;
 

@@ -17,9 +17,11 @@ import {
   type SaveResult,
   type WaitOptions,
 } from '@holdfast/core/contract';
-import { aManager, CHECK, SIGNAL } from '../rules.ts';
+import type { CheckOptions } from '../reading-options.ts';
+import { CHECK } from '../reading-options.ts';
+import { aManager, SIGNAL } from '../rules.ts';
 import type { ShardSet } from '../shard-set.ts';
-import { type CheckOptions, checkShards } from './check.ts';
+import { checkShards } from './check.ts';
 import { openIfValid } from './latest.ts';
 import { parseShardFile, shardFile } from './names.ts';
 import { type FoundVersion, findVersions, openFound, type Place, twice } from './place.ts';

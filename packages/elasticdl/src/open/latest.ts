@@ -1,7 +1,8 @@
 import { callback, checkOptions, flag, isCheckpointError, optional } from '@holdfast/core/contract';
-import { CHECK } from '../rules.ts';
+import type { CheckOptions } from '../reading-options.ts';
+import { CHECK } from '../reading-options.ts';
 import type { ShardSet } from '../shard-set.ts';
-import { type CheckOptions, checkShards } from './check.ts';
+import { checkShards } from './check.ts';
 import { type FoundVersion, findVersions, openFound, type Place } from './place.ts';
 
 export interface LatestOptions extends CheckOptions {

@@ -8,11 +8,13 @@ import {
 } from '@holdfast/core/contract';
 import type { WrittenForm } from '../layout.ts';
 import { type ShardExtension, shardFile } from '../open/names.ts';
-import { aForm, anExtension, aSet, aTarget, READING, SHARD_COUNT_MAX } from '../rules.ts';
+import type { ReadingOptions } from '../reading-options.ts';
+import { READING } from '../reading-options.ts';
+import { aForm, anExtension, aSet, aTarget, SHARD_COUNT_MAX } from '../rules.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { FileSink } from './file-sink.ts';
 import { assertShardIndex } from './restore-shard.ts';
-import { type ReadingOptions, scatterModel } from './scatter-model.ts';
+import { scatterModel } from './scatter-model.ts';
 
 export interface RepartitionOptions extends ReadingOptions {
   /** Number of the new shards, 1 to 65,536. */

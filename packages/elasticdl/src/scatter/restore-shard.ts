@@ -1,9 +1,11 @@
 import { CheckpointError, checkOptions, wholeNumber } from '@holdfast/core/contract';
 import type { ModelShard } from '../model.ts';
-import { READING, SHARD_COUNT_MAX } from '../rules.ts';
+import type { ReadingOptions } from '../reading-options.ts';
+import { READING } from '../reading-options.ts';
+import { SHARD_COUNT_MAX } from '../rules.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { MemorySink } from './memory-sink.ts';
-import { type ReadingOptions, scatterModel } from './scatter-model.ts';
+import { scatterModel } from './scatter-model.ts';
 
 export interface RestoreShardOptions extends ReadingOptions {
   /** Index of the parameter server, from 0. */

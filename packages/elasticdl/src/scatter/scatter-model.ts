@@ -10,13 +10,12 @@ import {
   checkOptions,
   having,
   orNull,
-  type ProgressEvent,
   wholeNumber,
 } from '@holdfast/core/contract';
 import { readShardLayout } from '../codec/read-layout.ts';
 import { stringToId } from '../hash.ts';
-import type { DtypeNumbering } from '../layout.ts';
-import { aSet, READING, SHARD_COUNT_MAX } from '../rules.ts';
+import { READING, type ReadingOptions } from '../reading-options.ts';
+import { aSet, SHARD_COUNT_MAX } from '../rules.ts';
 import type { ShardFile, ShardSet } from '../shard-set.ts';
 import type { ShardSink, TableOutline } from '../sink.ts';
 import { createArena } from './arena.ts';
@@ -29,31 +28,6 @@ import { moveRows } from './move-rows.ts';
 import { OnceSource } from './once-source.ts';
 import { MoveProgress } from './progress.ts';
 import { findSuspicions } from './suspicions.ts';
-
-export interface ReadingOptions {
-  /**
-   * Memory for ids and rows, in bytes: 1 MiB or more, default 256 MiB. About 2 MiB more are used,
-   * and the memory for the structure of the files: names and shapes are held.
-   */
-  readonly bufferBytes?: number | undefined;
-  /**
-   * Directory for the file with the ids that do not fit into memory; default: the directory for
-   * temporary files.
-   */
-  readonly scratchDirectory?: string | undefined;
-  /** Needed only if the files do not show it; the error then says so. */
-  readonly numbering?: DtypeNumbering | undefined;
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * Called for each sign that a file was cut off between two fields: see `findSuspicions`. Default:
-   * no search for such signs.
-   */
-  readonly onSuspicion?: ((reason: string) => void) | undefined;
-  /**
-   * `planned` once it is known what moves, by the files that are read; then `bytes` of these files.
-   */
-  readonly onProgress?: ((event: ProgressEvent) => void) | undefined;
-}
 
 export interface ScatterOptions extends ReadingOptions {
   /** Number of the new shards, 1 to 65,536. */
