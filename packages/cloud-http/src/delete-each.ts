@@ -1,5 +1,4 @@
-import type { CheckpointError, DeleteResult } from '@holdfast/core/contract';
-import { atATime } from './at-a-time.ts';
+import { atATime, type CheckpointError, type DeleteResult } from '@holdfast/core/contract';
 
 /** Concurrent requests of one `deleteMany` that sends one request per key. */
 const DELETES_MAX = 32;

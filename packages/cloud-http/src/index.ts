@@ -1,6 +1,5 @@
 /** What the adapters of cloud stores share. */
 
-export { atATime } from './at-a-time.ts';
 export { type Trust, trustedCertificates } from './certificates.ts';
 export { assertCrcOfParts, crcOfParts } from './crc-of-parts.ts';
 export { CredentialsError, credentialsFailure } from './credentials-error.ts';

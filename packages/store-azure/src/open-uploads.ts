@@ -3,8 +3,8 @@
  * say.
  */
 
-import { atATime, encodeToken, PART_SIZE_UNKNOWN } from '@holdfast/cloud-http';
-import { isObjectKey, type OpenUpload } from '@holdfast/core/contract';
+import { encodeToken, PART_SIZE_UNKNOWN } from '@holdfast/cloud-http';
+import { atATime, isObjectKey, type OpenUpload } from '@holdfast/core/contract';
 import { keyOf, namePrefix } from './blob-name.ts';
 import { type UploadBlock, uncommittedBlocks } from './blocks.ts';
 import { requestPage } from './listing.ts';

@@ -12,13 +12,13 @@ import {
   assertComplete,
   assertCrcOfParts,
   assertPart,
-  atATime,
   encodeToken,
   HttpRefusal,
   objectError,
   type StoreSubject,
 } from '@holdfast/cloud-http';
 import {
+  atATime,
   type CallOptions,
   type CheckpointError,
   type CompleteOptions,

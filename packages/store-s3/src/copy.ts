@@ -1,8 +1,9 @@
 /** Copies inside S3: CopyObject, and UploadPartCopy in ranges for larger objects. */
 
 import { CopyObjectCommand } from '@aws-sdk/client-s3';
-import { atATime, crcOfBase64, crcOfParts, dateMs, plainEtag } from '@holdfast/cloud-http';
+import { crcOfBase64, crcOfParts, dateMs, plainEtag } from '@holdfast/cloud-http';
 import {
+  atATime,
   type CopyOptions,
   isCheckpointError,
   type ObjectInfo,

@@ -1,7 +1,7 @@
-import { type Clock, isCheckpointError, type Random } from '@holdfast/core/contract';
+import { type Clock, isCheckpointError, type Random, repeatDelayMs } from '@holdfast/core/contract';
 
 const TRIES_MAX = 5;
-const DELAY_MS_BASE = 100;
+const DELAYS = { delayMsBase: 100, delayMsMax: 10_000 };
 
 export interface Patience {
   readonly clock: Clock;
@@ -23,10 +23,10 @@ export async function patiently<T>(
     try {
       return await call(attempt);
     } catch (error) {
-      const mayPass = isCheckpointError(error) && error.status === 'temporary';
-      if (!mayPass || attempt === TRIES_MAX - 1) throw error;
+      if (!isCheckpointError(error) || error.status !== 'temporary') throw error;
+      if (attempt === TRIES_MAX - 1) throw error;
       onRepeat();
-      await clock.sleep(DELAY_MS_BASE * 2 ** attempt * (0.5 + random.fraction() / 2), signal);
+      await clock.sleep(repeatDelayMs(error, attempt, { ...DELAYS, random }), signal);
     }
   }
 }

@@ -3,6 +3,7 @@
 // Must be first: if it throws, nothing else is evaluated.
 import './runtime.ts';
 
+export * from './at-a-time.ts';
 export * from './checkpoint-manager.ts';
 export * from './checks.ts';
 export * from './components.ts';
@@ -17,6 +18,7 @@ export * from './object-key.ts';
 export * from './object-store.ts';
 export * from './ranges.ts';
 export * from './reference.ts';
+export * from './repeat-delay.ts';
 export * from './request-watch.ts';
 export * from './retention.ts';
 export * from './settings.ts';

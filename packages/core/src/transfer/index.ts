@@ -3,6 +3,7 @@
  * `docs/decisions/0003-transfer.md` gives the reasons for its design.
  */
 
+export { repeatDelayMs } from '../contract/repeat-delay.ts';
 export type { StoredFile } from '../plan/stored-file.ts';
 export type {
   DownloadItem,
@@ -19,7 +20,7 @@ export type {
 } from './api.ts';
 export { listObjects, type ObjectOptions, openObjectSource, withRecords } from './objects.ts';
 export type { TransferOptions, TransferParts } from './options.ts';
-export { pauseBeforeRepeat, RetryBudget, type RetryPolicy, repeatDelayMs, retrying } from './retry.ts';
+export { pauseBeforeRepeat, RetryBudget, type RetryPolicy, retrying } from './retry.ts';
 export { readAgain, type SecondReadingOptions } from './second-reading.ts';
 export { createThrottle } from './throttle.ts';
 export { createTransfer } from './transfer.ts';

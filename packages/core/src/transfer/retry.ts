@@ -7,7 +7,8 @@ import {
   CheckpointError,
   type Clock,
   isCheckpointError,
-  type Random,
+  type RepeatDelays,
+  repeatDelayMs,
   throwIfAborted,
 } from '../contract/index.ts';
 
@@ -16,20 +17,14 @@ import {
  * in six never empties it.
  */
 const REPEATS_PER_SUCCESS = 0.2;
-/** The delay after `Throttled` is longer than after other errors: 500 ms for a base of 100 ms. */
-const THROTTLED_DELAY_FACTOR = 5;
-
-export interface RetryPolicy {
+export interface RetryPolicy extends RepeatDelays {
   /** Name of the operation, for messages: "part 3 of model.bin". */
   readonly what: string;
   /** Repeats after the first try. */
   readonly countMax: number;
   /** Counted from the first failure. The last try is made when it has passed. */
   readonly timeoutMs: number;
-  readonly delayMsBase: number;
-  readonly delayMsMax: number;
   readonly clock: Clock;
-  readonly random: Random;
   readonly budget?: RetryBudget | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Called before the delay with the reason, as text. */
@@ -92,21 +87,6 @@ export async function retrying<T>(
       await prepareRepeat(error, { attempt, failedAtMs }, policy);
     }
   }
-}
-
-/**
- * Delay before the n-th repeat (from 0): a random part of `delayMsBase` * 2^n, five times that
- * after `Throttled`. A delay that the store asked for is added. Never above `delayMsMax`.
- */
-export function repeatDelayMs(
-  error: CheckpointError | undefined,
-  attempt: number,
-  { delayMsBase, delayMsMax, random }: Pick<RetryPolicy, 'delayMsBase' | 'delayMsMax' | 'random'>,
-): number {
-  const factor = error?.code === 'Throttled' ? THROTTLED_DELAY_FACTOR : 1;
-  const jitterMs =
-    random.fraction() * Math.min(delayMsMax, factor * delayMsBase * 2 ** Math.min(attempt, 30));
-  return Math.min(delayMsMax, (error?.retryAfterMs ?? 0) + jitterMs);
 }
 
 async function prepareRepeat(

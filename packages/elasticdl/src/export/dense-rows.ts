@@ -1,7 +1,7 @@
+import { atATime } from '@holdfast/core/contract';
 import { readIds } from '../codec/read-ids.ts';
 import { readShardLayout } from '../codec/read-layout.ts';
 import type { ReadingOptions } from '../reading-options.ts';
-import { eachAtOnce } from '../scatter/at-once.ts';
 import { type MergedTable, mergeLayouts, type NamedLayout } from '../scatter/merge-layouts.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { checkIds, checkIdsToCount, highestId } from './dense-ids.ts';
@@ -19,7 +19,7 @@ export async function denseRowCounts(
   options: TableOptions & ReadingOptions,
 ): Promise<Readonly<Record<string, number>>> {
   const layouts: NamedLayout[] = [];
-  await eachAtOnce(set.shards.entries(), FILES_AT_ONCE, async ([file, { name, source }]) => {
+  await atATime(set.shards.entries(), FILES_AT_ONCE, async ([file, { name, source }]) => {
     const { numbering, signal } = options;
     const layout = await readShardLayout(source, { name, signal, ...(numbering && { numbering }) });
     layouts[file] = { name, layout };

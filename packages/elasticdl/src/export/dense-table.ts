@@ -5,8 +5,8 @@
  * call per row. Rows that never arrive are not written.
  */
 
+import { atATime } from '@holdfast/core/contract';
 import { LOW, wordsOf } from '../id-halves.ts';
-import { eachAtOnce } from '../scatter/at-once.ts';
 import { checkIds } from './dense-ids.ts';
 
 /** Size of the rows that are sorted together. */
@@ -101,7 +101,7 @@ export class DenseTable {
     const whole = this.#whole;
     if (whole === null) {
       const runs = this.#runs(ids, rows);
-      await eachAtOnce(runs, WRITES_AT_ONCE, (run) => write(run.offsetBytes, run.bytes));
+      await atATime(runs, WRITES_AT_ONCE, (run) => write(run.offsetBytes, run.bytes));
       return;
     }
     for (let row = 0; 2 * row < ids.length; row++) {

@@ -1,9 +1,8 @@
-import { checkOptions } from '@holdfast/core/contract';
+import { atATime, checkOptions } from '@holdfast/core/contract';
 import { readIds } from '../codec/read-ids.ts';
 import { readShardLayout } from '../codec/read-layout.ts';
 import { CHECK, type CheckOptions } from '../reading-options.ts';
 import { aSet } from '../rules.ts';
-import { eachAtOnce } from '../scatter/at-once.ts';
 import { type MergedModel, mergeLayouts, type NamedLayout } from '../scatter/merge-layouts.ts';
 import { OnceSource } from '../scatter/once-source.ts';
 import { findSuspicions } from '../scatter/suspicions.ts';
@@ -29,7 +28,7 @@ export async function checkShards(set: ShardSet, options: CheckOptions = {}): Pr
   aSet('set', set);
   checkOptions(options, CHECK);
   const files = new Map<ShardFile, NamedLayout>();
-  await eachAtOnce(set.shards, FILES_AT_ONCE, async (shard) => {
+  await atATime(set.shards, FILES_AT_ONCE, async (shard) => {
     files.set(shard, await checkShard(shard, options));
   });
   const layouts = set.shards.flatMap((shard) => files.get(shard) ?? []);

@@ -1,5 +1,5 @@
 import { basename, dirname, join } from 'node:path';
-import { throwIfAborted } from '@holdfast/core/contract';
+import { atATime, throwIfAborted } from '@holdfast/core/contract';
 import {
   errnoOf,
   type FileSystem,
@@ -8,7 +8,6 @@ import {
   localPath,
   nodeFileSystem,
 } from '@holdfast/local-files';
-import { eachAtOnce } from '../scatter/at-once.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { parseModelFile, parseShardFile, parseVersionFolder } from './names.ts';
 import { type OpenOptions, openShards, type Place } from './place.ts';
@@ -53,7 +52,7 @@ async function listDirectory(
   throwIfAborted(signal);
   const { files, versions } = await entriesOf(root, fileSystem);
   const folders = new Map([['', files]]);
-  await eachAtOnce(versions, READ_AT_ONCE, async (version) => {
+  await atATime(versions, READ_AT_ONCE, async (version) => {
     throwIfAborted(signal);
     const inside = await entriesOf(join(root, version), fileSystem).catch((error: unknown) => {
       // ElasticDL removes old versions while it runs.

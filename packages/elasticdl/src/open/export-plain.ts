@@ -1,5 +1,6 @@
 import {
   anyText,
+  atATime,
   callback,
   checkOptions,
   optional,
@@ -10,7 +11,7 @@ import {
   type WaitOptions,
 } from '@holdfast/core/contract';
 import { anExtension, aSet, aTarget, SIGNAL } from '../rules.ts';
-import { eachAtOnce, Pool } from '../scatter/at-once.ts';
+import { Pool } from '../scatter/at-once.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { type ShardExtension, shardFile } from './names.ts';
 
@@ -106,7 +107,9 @@ async function copyFile(file: PlainFile, { source, target, buffers, options }: C
       buffers.give(buffer);
     }
   };
-  await closing(sink, () => eachAtOnce(offsetsOf(sizeBytes), PIECES_AT_ONCE, copyPiece));
+  await closing(sink, async () => {
+    await atATime(offsetsOf(sizeBytes), PIECES_AT_ONCE, copyPiece);
+  });
   if (sizeBytes === 0) report(0); // an empty file has no piece that reports
 }
 

@@ -1,10 +1,11 @@
 import {
+  atATime,
   CheckpointError,
   type RandomSource,
   throwIfAborted,
   type WriterState,
 } from '@holdfast/core/contract';
-import { allEnded, eachAtOnce } from '../scatter/at-once.ts';
+import { allEnded } from '../scatter/at-once.ts';
 import type { ShardFile, ShardSet } from '../shard-set.ts';
 import { findShards } from './find-shards.ts';
 import type { ShardName } from './names.ts';
@@ -46,7 +47,7 @@ export async function openSet(place: ShardPlace, signal: AbortSignal | undefined
     opened.push({ ...shard, source, path: place.pathOf?.(shard.name) });
   };
   try {
-    await eachAtOnce(shards, OPENED_AT_A_TIME, openOne);
+    await atATime(shards, OPENED_AT_A_TIME, openOne);
   } catch (error) {
     await closeAll(opened).catch(() => undefined); // throw the error of the open, not this one
     throw error;

@@ -1,32 +1,7 @@
 import { expect, test } from 'vitest';
-import { allEnded, eachAtOnce, Pool } from './at-once.ts';
+import { allEnded, Pool } from './at-once.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
-
-test('eachAtOnce: items are taken in order, and never more at a time than allowed', async () => {
-  const begun: number[] = [];
-  let [now, most] = [0, 0];
-  await eachAtOnce([1, 2, 3, 4, 5], 2, async (item) => {
-    begun.push(item);
-    most = Math.max(most, ++now);
-    await turn();
-    now--;
-  });
-  expect([begun, most]).toEqual([[1, 2, 3, 4, 5], 2]);
-});
-
-test('eachAtOnce: after a failure nothing is begun, and it is heard of when all has ended', async () => {
-  const begun: number[] = [];
-  let ended = 0;
-  const all = eachAtOnce([1, 2, 3, 4], 2, async (item) => {
-    begun.push(item);
-    if (item === 1) throw new Error('one');
-    await turn();
-    ended++;
-  });
-  await expect(all).rejects.toThrow('one');
-  expect([begun, ended]).toEqual([[1, 2], 1]);
-});
 
 test('allEnded: the first in the list is thrown, and not before the last has ended', async () => {
   let isEnded = false;

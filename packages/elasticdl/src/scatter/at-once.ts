@@ -1,32 +1,4 @@
-/**
- * Concurrent work that stops at the first failure. The failure is thrown only after all of it has
- * ended.
- */
-
-/**
- * Takes items in order, at most `atOnceMax` at a time. After a failure no further item is started.
- */
-export async function eachAtOnce<T>(
-  items: Iterable<T>,
-  atOnceMax: number,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  const iterator = items[Symbol.iterator]();
-  let hasFailed = false;
-  const lane = async () => {
-    while (!hasFailed) {
-      const next = iterator.next();
-      if (next.done === true) return;
-      try {
-        await work(next.value);
-      } catch (error) {
-        hasFailed = true;
-        throw error;
-      }
-    }
-  };
-  await allEnded(Array.from({ length: atOnceMax }, lane));
-}
+/** Concurrent work: see also `atATime` of the contract. */
 
 /** Waits for all, even after a failure; then throws the failure that is first in the list. */
 export async function allEnded(work: readonly Promise<unknown>[]): Promise<void> {

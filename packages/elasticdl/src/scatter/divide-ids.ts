@@ -6,12 +6,12 @@
  * processed in reverse order, so the first occurrence seen is the one that stays.
  */
 
+import { atATime } from '@holdfast/core/contract';
 import { readIds } from '../codec/read-ids.ts';
 import { idBytes } from '../codec/write-ids.ts';
 import { bucketsOf } from '../hash.ts';
 import { HIGH, LOW } from '../id-halves.ts';
 import type { TablePlace } from '../layout.ts';
-import { eachAtOnce } from './at-once.ts';
 import { BitIdSet, HashIdSet, hashOfId, type IdSet, idAsNumber } from './id-set.ts';
 import { type IdRecord, type IdSpool, type KeptRecord, RECORD_ROWS_MAX } from './id-spool.ts';
 import type { MergedTable, Part } from './merge-layouts.ts';
@@ -64,7 +64,7 @@ export async function divideIds(
     range: { first: Number.POSITIVE_INFINITY, last: Number.NEGATIVE_INFINITY },
   }));
   const work = divided.flatMap((table) => table.parts.map((part) => ({ table, part })));
-  await eachAtOnce(work, options.partsAtOnce, ({ table, part }) => dividePart(table, part, options));
+  await atATime(work, options.partsAtOnce, ({ table, part }) => dividePart(table, part, options));
   for (const table of divided) await dropRepeated(table, options);
   return divided;
 }

@@ -1,9 +1,10 @@
 /** Moves each variable whole, in pieces, to the one shard that holds it. */
 
+import { atATime } from '@holdfast/core/contract';
 import type { TensorPlace } from '../layout.ts';
 import type { ShardSink } from '../sink.ts';
 import type { Arena } from './arena.ts';
-import { eachAtOnce, Pool } from './at-once.ts';
+import { Pool } from './at-once.ts';
 import type { Part } from './merge-layouts.ts';
 import type { OnceSource } from './once-source.ts';
 
@@ -22,7 +23,7 @@ export async function moveDense(
 ): Promise<void> {
   const { sources, arena, signal, onMoved } = options;
   const stretches = new Pool(arena.incoming);
-  await eachAtOnce(moves, arena.incoming.length, async ({ file, place, sink }) => {
+  await atATime(moves, arena.incoming.length, async ({ file, place, sink }) => {
     const stretch = await stretches.take();
     try {
       const { offsetBytes, lengthBytes } = place.content;

@@ -5,6 +5,7 @@
 
 import {
   abortError,
+  atATime,
   CheckpointError,
   callback,
   checkOptions,
@@ -19,7 +20,7 @@ import { aSet, SHARD_COUNT_MAX } from '../rules.ts';
 import type { ShardFile, ShardSet } from '../shard-set.ts';
 import type { ShardSink, TableOutline } from '../sink.ts';
 import { createArena } from './arena.ts';
-import { allEnded, eachAtOnce } from './at-once.ts';
+import { allEnded } from './at-once.ts';
 import { type Destinations, type DividedTable, divideIds } from './divide-ids.ts';
 import { IdSpool, RECORD_ROWS_MAX } from './id-spool.ts';
 import { type MergedModel, mergeLayouts, type NamedLayout } from './merge-layouts.ts';
@@ -150,7 +151,7 @@ async function scattered(scatter: Scatter): Promise<{ readonly version: number }
 
   await allEnded(sinks.map((sink) => sink.end()));
   stop.signal.throwIfAborted();
-  await eachAtOnce(sources, FILES_AT_ONCE, (source) => source.assertUnchanged());
+  await atATime(sources, FILES_AT_ONCE, (source) => source.assertUnchanged());
   stop.signal.throwIfAborted();
   return { version: model.version };
 }
@@ -172,7 +173,7 @@ async function readLayouts(
 ): Promise<NamedLayout[]> {
   for (const [at, shard] of set.shards.entries()) assertBelongs(shard, at, set);
   const layouts: NamedLayout[] = [];
-  await eachAtOnce(set.shards.entries(), FILES_AT_ONCE, async ([file, { name }]) => {
+  await atATime(set.shards.entries(), FILES_AT_ONCE, async ([file, { name }]) => {
     stop.signal.throwIfAborted();
     const source = sources[file] as OnceSource;
     const { numbering } = options;

@@ -4,12 +4,11 @@
  * what every writer writes last, or by comparison with another version.
  */
 
-import { isCheckpointError } from '@holdfast/core/contract';
+import { atATime, isCheckpointError } from '@holdfast/core/contract';
 import { quoted } from '../codec/read-errors.ts';
 import { readShardLayout } from '../codec/read-layout.ts';
 import type { DtypeNumbering } from '../layout.ts';
 import type { ShardSet } from '../shard-set.ts';
-import { eachAtOnce } from './at-once.ts';
 import { type MergedModel, mergeLayouts, type NamedLayout } from './merge-layouts.ts';
 
 export interface SuspicionOptions {
@@ -110,7 +109,7 @@ async function readOther(
     await using other = (await set.openOther?.(signal)) ?? null;
     if (other === null) return null;
     const layouts: NamedLayout[] = [];
-    await eachAtOnce(other.shards.entries(), FILES_AT_ONCE, async ([at, { name, source }]) => {
+    await atATime(other.shards.entries(), FILES_AT_ONCE, async ([at, { name, source }]) => {
       layouts[at] = { name, layout: await readShardLayout(source, { ...options, name }) };
     });
     return { where: other.where, model: mergeLayouts(layouts) };

@@ -1,8 +1,9 @@
-import { isCheckpointError, type ObjectStore } from '@holdfast/core/contract';
+import { isCheckpointError, type ObjectStore, repeatDelayMs, systemRandom } from '@holdfast/core/contract';
 import { crc32c } from '../crc32c.ts';
 import { pause } from './expect.ts';
 
 const ATTEMPTS_MAX = 10;
+const DELAYS = { delayMsBase: 20, delayMsMax: 10_000, random: systemRandom };
 
 /**
  * Repeats a create after temporary errors (a busy provider has them) until the outcome is certain.
@@ -25,7 +26,7 @@ export async function createForSure(
         return isOwn ? 'created' : 'lost';
       }
       if (error.status !== 'temporary' || attempt === ATTEMPTS_MAX) throw error;
-      await pause(10 * 2 ** attempt);
+      await pause(repeatDelayMs(error, attempt, DELAYS));
     }
   }
 }

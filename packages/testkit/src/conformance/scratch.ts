@@ -1,4 +1,5 @@
 import {
+  atATime,
   type ObjectInfo,
   type ObjectStore,
   type Random,
@@ -11,6 +12,7 @@ import { crc32c } from '../crc32c.ts';
 import type { SeededRandom } from '../seeded-random.ts';
 
 const KIB = 1024;
+const CREATES_AT_A_TIME = 32;
 
 export interface CheckContext {
   /** A client of the store. The check does not close it. */
@@ -89,10 +91,7 @@ export class Scratch {
   /** Creates objects of one byte each, several at a time. */
   async createAll(names: readonly string[]): Promise<void> {
     const one = Uint8Array.of(1);
-    const AT_A_TIME = 32;
-    for (let i = 0; i < names.length; i += AT_A_TIME) {
-      await Promise.all(names.slice(i, i + AT_A_TIME).map((name) => this.create(name, one)));
-    }
+    await atATime(names, CREATES_AT_A_TIME, (name) => this.create(name, one));
   }
 
   async beginUpload(name: string, options: Partial<UploadOptions> = {}): Promise<Upload> {

@@ -33,6 +33,21 @@ describe('atATime', () => {
     expect(log).toEqual(['slow', 'bad', 'slow ended']);
   });
 
+  it('takes an item only when its turn comes, and none after a failure of the items themselves', async () => {
+    const taken: number[] = [];
+    function* items() {
+      for (const item of [1, 2, 3]) {
+        taken.push(item);
+        yield item;
+      }
+      throw new Error('no more');
+    }
+    const seen: number[][] = [];
+    const work = atATime(items(), 1, async () => seen.push([...taken]));
+    await expect(work).rejects.toThrow('no more');
+    expect(seen).toEqual([[1], [1, 2], [1, 2, 3]]);
+  });
+
   it('of nothing is nothing', async () => {
     expect(await atATime([], 4, () => Promise.reject(new Error('called')))).toEqual([]);
   });
