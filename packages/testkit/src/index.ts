@@ -4,7 +4,7 @@
 
 export type { Check } from './conformance/check.ts';
 export { type ConformanceCheck, conformanceChecks } from './conformance/conformance-checks.ts';
-export { ConformanceError } from './conformance/expect.ts';
+export { ConformanceError, expectThat } from './conformance/expect.ts';
 export {
   type ConformanceOptions,
   type ConformanceTarget,
@@ -44,3 +44,12 @@ export {
 } from './races/race-across-processes.ts';
 export type { StoreModule } from './races/race-messages.ts';
 export { SeededRandom } from './seeded-random.ts';
+export { tryEmptyObject, tryRaces, tryToCreateTwice } from './trials/create-trials.ts';
+export { tryToDelete, tryToListAfterDelete } from './trials/delete-trials.ts';
+export { type Ground, partSizeNear } from './trials/ground.ts';
+export { expectListing, tryToListAfterWrite } from './trials/list-trials.ts';
+export { patiently } from './trials/patience.ts';
+export { PatientClient } from './trials/patient-client.ts';
+export { ChangedOnTheWay, expectRead } from './trials/read-back.ts';
+export { tryToReadAfterWrite, tryToReadRanges, type WantedRange } from './trials/read-trials.ts';
+export { tryToAbort, tryToResume, tryToUpload, tryWrongChecksums } from './trials/upload-trials.ts';

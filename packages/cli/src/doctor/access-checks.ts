@@ -1,12 +1,10 @@
 /** Checks that the store can be reached, and what the credentials allow. */
 
 import { type CheckpointError, isCheckpointError } from '@holdfast/core/contract';
+import { expectRead, expectThat, type PatientClient } from '@holdfast/testkit';
 import { formatBriefDuration } from '../format.ts';
-import { expectThat } from './broken-promise.ts';
 import type { Check, Outcome } from './check.ts';
-import type { Client } from './client.ts';
 import type { Probe } from './probe.ts';
-import { expectRead } from './read-back.ts';
 
 export const accessChecks: readonly Check[] = [
   {
@@ -89,7 +87,7 @@ async function read(probe: Probe): Promise<Outcome> {
   return { seen: '' };
 }
 
-async function createNew(client: Client, key: string, bytes: Uint8Array): Promise<void> {
+async function createNew(client: PatientClient, key: string, bytes: Uint8Array): Promise<void> {
   const outcome = await client.create(key, bytes);
   expectThat(
     outcome === 'created',

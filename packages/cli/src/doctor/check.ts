@@ -21,7 +21,7 @@ export interface Check {
   readonly isAboutComfort?: true;
   /** Takes seconds; `--quick` skips it. */
   readonly isLong?: true;
-  /** Throws `BrokenPromise`, `ChangedOnTheWay`, or the store's error. */
+  /** Throws `ConformanceError`, `ChangedOnTheWay`, or the store's error. */
   readonly run: (probe: Probe) => Promise<Outcome>;
 }
 

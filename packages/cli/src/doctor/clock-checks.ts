@@ -1,9 +1,9 @@
 /** Compares the store's clock with this machine's. No guarantee depends on it. */
 
 import { CheckpointError } from '@holdfast/core/contract';
+import type { PatientClient } from '@holdfast/testkit';
 import { formatBriefDuration } from '../format.ts';
 import type { Check, Outcome } from './check.ts';
-import type { Client } from './client.ts';
 import type { Probe } from './probe.ts';
 
 const SAMPLES = 5;
@@ -55,7 +55,7 @@ async function compareClocks(probe: Probe): Promise<Outcome> {
   };
 }
 
-async function takeSample({ clock, prefix }: Probe, client: Client): Promise<Sample> {
+async function takeSample({ clock, prefix }: Probe, client: PatientClient): Promise<Sample> {
   const sentAtMs = clock.nowMs();
   const beganMs = clock.monotonicMs();
   const page = await client.firstPage(prefix);

@@ -1,11 +1,10 @@
 import { abortError, type StoreFact, toCheckpointError } from '@holdfast/core/contract';
+import { ChangedOnTheWay, ConformanceError } from '@holdfast/testkit';
 import { sentence } from '../advice.ts';
-import { BrokenPromise } from './broken-promise.ts';
 import type { Check, Outcome } from './check.ts';
 import type { Finding } from './finding.ts';
 import { atMost, ENDING_MS_MAX, inTime } from './in-time.ts';
 import { Probe } from './probe.ts';
-import { CHANGED_ADVICE, CHANGED_MEANING, ChangedOnTheWay } from './read-back.ts';
 import { type Removal, removalFinding } from './removal.ts';
 import { Visit, type VisitOptions } from './visit.ts';
 
@@ -79,6 +78,11 @@ async function runCheck(check: Check, visit: Visit, options: ExamineOptions): Pr
   return facts.map((fact) => ({ ...headOf(fact), ...judgeOutcome(fact), ...rest }));
 }
 
+const CHANGED_MEANING =
+  'bytes are changed on their way, so that it could not be seen whether the store keeps this promise';
+const CHANGED_ADVICE =
+  'look for what changes them: a proxy, the network, or the memory of this machine; then run it again';
+
 /** Limit of the removal, however short the checks are. */
 const CLEAN_UP_MS_MAX = 30_000;
 
@@ -97,7 +101,7 @@ function judgeError(check: Check, error: unknown): Judged {
   const status = check.isAboutComfort === true ? 'degraded' : 'failed';
   const { code, message, advice } = toCheckpointError(error);
   // A store that rejects the operation fails the check too.
-  if (error instanceof BrokenPromise || code === 'Unsupported') {
+  if (error instanceof ConformanceError || code === 'Unsupported') {
     const { meaning, advice } = check;
     return { status, seen: message, meaning, advice, code: 'Unsupported', figures: {} };
   }

@@ -2,10 +2,9 @@
  * Checks that listings show every object that was created, in order, and only those of the prefix.
  */
 
+import { expectListing, expectThat, tryToListAfterWrite } from '@holdfast/testkit';
 import { formatPlural } from '../format.ts';
-import { expectThat } from './broken-promise.ts';
 import type { Check, Outcome } from './check.ts';
-import type { Client } from './client.ts';
 import type { Probe } from './probe.ts';
 
 const ROUNDS = 10;
@@ -28,8 +27,8 @@ export const listChecks: readonly Check[] = [
 ];
 
 async function listing(probe: Probe): Promise<Outcome> {
+  await tryToListAfterWrite(probe, ROUNDS);
   const [writer, reader] = [await probe.client(0), await probe.client(1)];
-  await listAfterWrite(probe, writer, reader);
   for (const name of ORDERED.toReversed()) await writer.create(probe.key(`order/${name}`), probe.bytes(8));
   await expectListing(probe, reader, 'order/', ORDERED);
   const after = await reader.keys(probe.key('order/'), probe.key('order/dir/1'));
@@ -41,32 +40,4 @@ async function listing(probe: Probe): Promise<Outcome> {
   await writer.create(probe.key('version_10/object'), probe.bytes(8));
   await expectListing(probe, reader, 'version_1/', ['object']);
   return { seen: `${formatPlural(ROUNDS, 'object')} at once; order and prefixes are right` };
-}
-
-async function listAfterWrite(probe: Probe, writer: Client, reader: Client): Promise<void> {
-  for (let round = 1; round <= ROUNDS; round += 1) {
-    const key = probe.key(`fresh/${String(round).padStart(2, '0')}`);
-    await writer.create(key, probe.bytes(8));
-    const keys = await reader.keys(probe.key('fresh/'));
-    expectThat(keys.includes(key), `object ${round} of ${ROUNDS} was not listed right after its create`);
-    expectThat(keys.length === round, `${round} objects are listed as ${keys.length}`);
-  }
-}
-
-async function expectListing(
-  probe: Probe,
-  reader: Client,
-  prefix: string,
-  names: readonly string[],
-): Promise<void> {
-  const found = await reader.keys(probe.key(prefix));
-  const expected = names.map((name) => probe.key(prefix + name));
-  if (found.join('\n') === expected.join('\n')) return;
-  const sorted = [...found].sort().join('\n') === [...expected].sort().join('\n');
-  const missing = expected.filter((key) => !found.includes(key)).length;
-  const foreign = found.filter((key) => !expected.includes(key)).length;
-  const fault = sorted
-    ? 'keys are not in the order of their UTF-8 bytes'
-    : `of ${expected.length} objects a listing lacks ${missing}, and it shows ${foreign} that do not belong there`;
-  expectThat(false, fault);
 }

@@ -1,11 +1,12 @@
+import { crc32c } from '@holdfast/core';
 import type { Clock } from '@holdfast/core/contract';
-import { Client } from './client.ts';
+import { type Ground, PatientClient } from '@holdfast/testkit';
 import type { Visit } from './visit.ts';
 
 const KIB = 1024;
 
 /** Resources of one check: clients of the store, and a prefix of its own. */
-export class Probe {
+export class Probe implements Ground {
   readonly clock: Clock;
   /** Ends in a slash. */
   readonly prefix: string;
@@ -24,9 +25,10 @@ export class Probe {
   }
 
   /** Client `number`, from 0: each represents a separate process. */
-  async client(number = 0): Promise<Client> {
+  async client(number = 0): Promise<PatientClient> {
     const { clock, random } = this.#visit;
-    return new Client(await this.#visit.store(number), {
+    return new PatientClient(await this.#visit.store(number), {
+      crc32c: (bytes) => crc32c(bytes),
       clock,
       random,
       signal: this.#signal,
@@ -43,9 +45,4 @@ export class Probe {
     for (let at = 0; at < count; at += 64 * KIB) crypto.getRandomValues(bytes.subarray(at, at + 64 * KIB));
     return bytes;
   }
-}
-
-/** The closest part size that the store accepts. */
-export function partSizeNear(wantedBytes: number, { capabilities }: Client): number {
-  return Math.min(capabilities.maxPartBytes, Math.max(capabilities.minPartBytes, wantedBytes));
 }

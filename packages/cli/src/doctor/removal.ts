@@ -7,9 +7,9 @@ import {
   type Random,
   toCheckpointError,
 } from '@holdfast/core/contract';
+import { patiently } from '@holdfast/testkit';
 import { formatPlural } from '../format.ts';
 import type { Finding } from './finding.ts';
-import { patiently } from './patience.ts';
 
 export interface Removal {
   /** Objects that may still be there. */

@@ -2,11 +2,10 @@
 
 import { crc32c } from '@holdfast/core';
 import type { PartReceipt, Upload } from '@holdfast/core/contract';
+import { expectRead, type PatientClient, partSizeNear } from '@holdfast/testkit';
 import { formatBriefDuration, formatBytes, formatDuration, formatRate } from '../format.ts';
 import type { Check, Outcome } from './check.ts';
-import type { Client } from './client.ts';
-import { type Probe, partSizeNear } from './probe.ts';
-import { expectRead } from './read-back.ts';
+import type { Probe } from './probe.ts';
 
 const MIB = 1024 * 1024;
 
@@ -148,7 +147,7 @@ async function measure<T>(
 }
 
 function complete(
-  client: Client,
+  client: PatientClient,
   upload: Upload,
   receipts: readonly PartReceipt[],
   part: Uint8Array,

@@ -60,8 +60,11 @@ export class Visit {
     else this.#keys.delete(key);
   }
 
-  noteUpload(upload: Upload): void {
-    this.#uploads.push(upload);
+  noteUpload(begun: Promise<Upload>): void {
+    void begun.then(
+      (upload) => this.#uploads.push(upload),
+      () => undefined, // The check that began it handles the error.
+    );
   }
 
   /** Number of keys under which an object may have been created. */

@@ -1,4 +1,5 @@
 import { crc32c } from '../crc32c.ts';
+import { tryWrongChecksums } from '../trials/upload-trials.ts';
 import { type Check, check } from './check.ts';
 import { expectBytes, expectEqual, expectRejection, expectTrue } from './expect.ts';
 import type { Scratch } from './scratch.ts';
@@ -88,6 +89,7 @@ export const capabilityChecks: readonly Check[] = [
   check(
     'create: a wrong CRC32C is Corrupt and has no effect; where it is not verified, it is ignored',
     async (t) => {
+      if (t.capabilities.verifiesChecksums) await tryWrongChecksums(t);
       const bytes = t.creatableBytes(1000);
       const wrong = (crc32c(bytes) ^ 1) >>> 0;
       await refusesWrongChecksum(t, () => t.store.create(t.key('a'), bytes, { crc32c: wrong }), 'create');

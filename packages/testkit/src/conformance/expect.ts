@@ -12,6 +12,11 @@ export function fail(what: string, expected: string, found: string, cause?: unkn
   );
 }
 
+/** `seen`: what the store did instead, in words. */
+export function expectThat(isKept: boolean, seen: string): asserts isKept {
+  if (!isKept) throw new ConformanceError(seen);
+}
+
 export function expectTrue(
   condition: boolean,
   what: string,

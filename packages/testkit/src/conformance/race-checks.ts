@@ -1,36 +1,21 @@
-import { isCheckpointError, type ObjectStore } from '@holdfast/core/contract';
+import { isCheckpointError } from '@holdfast/core/contract';
+import { tryRaces } from '../trials/create-trials.ts';
 import { type Check, check } from './check.ts';
-import { createForSure } from './create-for-sure.ts';
-import { expectBytes, expectEqual, fail } from './expect.ts';
+import { fail } from './expect.ts';
 
 const COMMITTERS = 32;
-const CLIENTS = 4;
 
 export const raceChecks: readonly Check[] = [
   check(
     'create: of 32 concurrent creates of one key exactly one succeeds, and the others are AlreadyExists',
     async (t) => {
-      const clients: ObjectStore[] = [t.store];
-      while (clients.length < CLIENTS) clients.push(await t.open());
-      for (let round = 0; round < t.raceRounds; round++) {
-        const key = t.key(`round-${round}`);
-        const bodies = Array.from({ length: COMMITTERS }, () => t.creatableBytes(200 + round));
-        const outcomes = await Promise.allSettled(
-          bodies.map((bytes, n) => createForSure(clients[n % CLIENTS] as ObjectStore, key, bytes)),
-        );
-        for (const outcome of outcomes) {
-          if (outcome.status === 'rejected')
-            fail('a create that lost the race', 'AlreadyExists', String(outcome.reason), outcome.reason);
-        }
-        const winners = bodies.filter(
-          (_, n) => outcomes[n]?.status === 'fulfilled' && outcomes[n].value === 'created',
-        );
-        expectEqual(winners.length, 1, `winners of ${COMMITTERS}`);
-        for (const client of clients) {
-          const { bytes } = await client.get(key, { maxBytes: 200 + round });
-          expectBytes(bytes, winners[0] as Uint8Array, "the object, which is the winner's");
-        }
-      }
+      await tryRaces(t, {
+        name: 'round',
+        racers: COMMITTERS,
+        roundsMin: t.raceRounds,
+        roundsMax: t.raceRounds,
+        ms: 0,
+      });
     },
   ),
 

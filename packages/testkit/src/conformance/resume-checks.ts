@@ -1,4 +1,5 @@
 import type { ObjectStore, PartReceipt } from '@holdfast/core/contract';
+import { tryToResume } from '../trials/upload-trials.ts';
 import { type Check, check } from './check.ts';
 import { expectEqual, expectRejection } from './expect.ts';
 import type { Scratch } from './scratch.ts';
@@ -25,6 +26,7 @@ export const resumeChecks: readonly Check[] = [
       const receipts = [...found, missing].sort((a, b) => a.index - b.index);
       await expectInvisible(t, 'a', t.store);
       await expectObject(t, 'a', bytes, await complete(upload, receipts, bytes));
+      await tryToResume(t);
     },
   ),
 

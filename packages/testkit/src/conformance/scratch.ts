@@ -1,15 +1,19 @@
 import {
   atATime,
+  type Clock,
   type ObjectInfo,
   type ObjectStore,
   type Random,
   type StoreCapabilities,
+  systemClock,
   systemRandom,
   type Upload,
   type UploadOptions,
 } from '@holdfast/core/contract';
 import { crc32c } from '../crc32c.ts';
 import type { SeededRandom } from '../seeded-random.ts';
+import type { Ground } from '../trials/ground.ts';
+import { PatientClient } from '../trials/patient-client.ts';
 
 const KIB = 1024;
 const CREATES_AT_A_TIME = 32;
@@ -37,7 +41,8 @@ export interface CheckContext {
 }
 
 /** Working area of one check: its own prefix, and all that it has to clean up. */
-export class Scratch {
+export class Scratch implements Ground {
+  readonly clock: Clock = systemClock;
   readonly store: ObjectStore;
   readonly random: SeededRandom;
   /** Ends in a slash. */
@@ -46,7 +51,9 @@ export class Scratch {
   readonly keyBytesMax: number | undefined;
   readonly #context: CheckContext;
   readonly #clients: ObjectStore[] = [];
-  readonly #uploads: Upload[] = [];
+  /** By the number of the process that each represents. */
+  readonly #patient: Promise<PatientClient>[] = [];
+  readonly #uploads: Promise<Upload>[] = [];
 
   constructor(context: CheckContext, random: SeededRandom) {
     this.#context = context;
@@ -79,6 +86,25 @@ export class Scratch {
     return store;
   }
 
+  client(number = 0): Promise<PatientClient> {
+    this.#patient[number] ??= this.#newClient(number);
+    return this.#patient[number];
+  }
+
+  async #newClient(number: number): Promise<PatientClient> {
+    return new PatientClient(number === 0 ? this.store : await this.open(), {
+      clock: this.clock,
+      random: systemRandom,
+      onRepeat: () => undefined,
+      crc32c,
+      onUpload: (upload) => this.#note(upload),
+    });
+  }
+
+  bytes(count: number): Uint8Array {
+    return this.random.bytes(count);
+  }
+
   /** Random bytes; fewer than `count` if one create accepts no more. */
   creatableBytes(count: number): Uint8Array {
     return this.random.bytes(Math.min(count, this.capabilities.maxCreateBytes));
@@ -95,9 +121,15 @@ export class Scratch {
   }
 
   async beginUpload(name: string, options: Partial<UploadOptions> = {}): Promise<Upload> {
-    const upload = await this.beginUploadAt(this.store, name, options);
-    this.#uploads.push(upload);
+    const { partSizeBytes } = this;
+    const upload = this.store.beginUpload(this.key(name), { partSizeBytes, ...options });
+    this.#note(upload);
     return upload;
+  }
+
+  #note(upload: Promise<Upload>): void {
+    this.#context.onUpload?.(upload);
+    this.#uploads.push(upload);
   }
 
   /**
@@ -124,7 +156,7 @@ export class Scratch {
     const after = startAfter === undefined ? undefined : this.key(startAfter);
     const pages: string[][] = [];
     for await (const page of store.list(this.key(prefix), { startAfter: after })) {
-      pages.push(page.objects.map((object) => this.#nameOf(object.key)));
+      pages.push(page.objects.map((object) => this.nameOf(object.key)));
     }
     return pages;
   }
@@ -138,7 +170,8 @@ export class Scratch {
 
   /** Aborts uploads, deletes objects, closes second clients. */
   async remove(): Promise<void> {
-    await Promise.all(this.#uploads.map((upload) => upload.abort()));
+    const begun = await Promise.allSettled(this.#uploads);
+    await Promise.all(begun.map((each) => (each.status === 'fulfilled' ? each.value.abort() : undefined)));
     const keys: string[] = [];
     for await (const page of this.store.list(this.prefix))
       keys.push(...page.objects.map((object) => object.key));
@@ -148,7 +181,7 @@ export class Scratch {
     if (failed?.error) throw failed.error;
   }
 
-  #nameOf(key: string): string {
+  nameOf(key: string): string {
     return key.startsWith(this.prefix) ? key.slice(this.prefix.length) : `(outside the prefix: ${key})`;
   }
 }

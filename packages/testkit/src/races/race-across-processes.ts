@@ -63,7 +63,7 @@ async function raceForKey(workers: readonly RaceWorker[], key: string, committer
     for (const [committer, outcome] of answer.outcomes.entries()) {
       const text = textsOf(workers[index] as RaceWorker)[committer] as string;
       if (outcome === 'created') winners.push({ index, text });
-      else if (outcome !== 'lost') fail(`a create of ${key} that did not win`, 'AlreadyExists', outcome);
+      else if (outcome !== 'exists') fail(`a create of ${key} that did not win`, 'AlreadyExists', outcome);
     }
   }
   const [winner] = winners;

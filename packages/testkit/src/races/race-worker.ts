@@ -3,8 +3,9 @@
  * close.
  */
 
-import type { ObjectStore } from '@holdfast/core/contract';
-import { createForSure } from '../conformance/create-for-sure.ts';
+import { type ObjectStore, systemClock, systemRandom } from '@holdfast/core/contract';
+import { crc32c } from '../crc32c.ts';
+import { PatientClient } from '../trials/patient-client.ts';
 import type { RaceAnswer, RaceOrder, StoreModule } from './race-messages.ts';
 
 const BYTES_MAX = 64 * 1024;
@@ -53,7 +54,14 @@ async function open({ module, exportName, args }: StoreModule): Promise<ObjectSt
 
 async function create(opened: ObjectStore, key: string, text: string): Promise<string> {
   try {
-    return await createForSure(opened, key, new TextEncoder().encode(text));
+    const clock = systemClock;
+    const client = new PatientClient(opened, {
+      clock,
+      random: systemRandom,
+      onRepeat: () => undefined,
+      crc32c,
+    });
+    return await client.create(key, new TextEncoder().encode(text));
   } catch (error) {
     return String(error);
   }

@@ -6,7 +6,7 @@ const DELAYS = { delayMsBase: 100, delayMsMax: 10_000 };
 export interface Patience {
   readonly clock: Clock;
   readonly random: Random;
-  readonly signal: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Called before each repeat. */
   readonly onRepeat: () => void;
 }

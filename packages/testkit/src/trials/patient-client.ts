@@ -1,4 +1,3 @@
-import { crc32c } from '@holdfast/core';
 import {
   isCheckpointError,
   type ListPage,
@@ -11,29 +10,28 @@ import {
   throwIfAborted,
   type Upload,
 } from '@holdfast/core/contract';
-import { expectThat } from './broken-promise.ts';
+import { expectThat } from '../conformance/expect.ts';
 import { type Patience, patiently } from './patience.ts';
 import { isSame } from './read-back.ts';
 
-/** Shared by the clients of one check. */
+/** Shared by the clients of one trial. */
 export interface Surroundings extends Patience {
-  /**
-   * Called with every key and upload before the store is, so that all of them are removed in the
-   * end.
-   */
-  readonly onKey: (key: string) => void;
+  readonly crc32c: (bytes: Uint8Array) => number;
+  /** Called with every key before the store is, so that all of them can be removed in the end. */
+  readonly onKey?: (key: string) => void;
   /** Called with a key if one create of it failed permanently. */
-  readonly onNoKey: (key: string) => void;
-  readonly onUpload: (upload: Upload) => void;
+  readonly onNoKey?: (key: string) => void;
+  /** Called when an upload begins. */
+  readonly onUpload?: (upload: Promise<Upload>) => void;
 }
 
 export type CreateOutcome = 'created' | 'exists';
 
 /**
- * A client of the store that retries after temporary errors. Its calls end with the check that
+ * A client of the store that retries after temporary errors. Its calls end with the trial that
  * makes them.
  */
-export class Client {
+export class PatientClient {
   readonly capabilities: StoreCapabilities;
   readonly #store: ObjectStore;
   readonly #surroundings: Surroundings;
@@ -44,11 +42,15 @@ export class Client {
     this.#surroundings = surroundings;
   }
 
+  checksumOf(bytes: Uint8Array): number {
+    return this.#surroundings.crc32c(bytes);
+  }
+
   /**
    * Create-if-absent. `bytes` must be unique: after a lost reply they identify objects this process
    * created. Default of `checksum`: the correct one.
    */
-  create(key: string, bytes: Uint8Array, checksum = crc32c(bytes)): Promise<CreateOutcome> {
+  create(key: string, bytes: Uint8Array, checksum = this.checksumOf(bytes)): Promise<CreateOutcome> {
     return this.#create(key, bytes, checksum, async (attempt) => {
       return attempt > 0 && (await this.#holds(key, bytes)) ? 'created' : 'exists';
     });
@@ -61,7 +63,7 @@ export class Client {
 
   /** Creates over an existing object; `bytes` may be the object's bytes. */
   createAgain(key: string, bytes: Uint8Array): Promise<CreateOutcome> {
-    return this.#create(key, bytes, crc32c(bytes), async () => 'exists');
+    return this.#create(key, bytes, this.checksumOf(bytes), async () => 'exists');
   }
 
   #create(
@@ -71,14 +73,14 @@ export class Client {
     whenItExists: (attempt: number) => Promise<CreateOutcome>,
   ): Promise<CreateOutcome> {
     const { signal, onKey } = this.#surroundings;
-    onKey(key);
+    onKey?.(key);
     return this.#patiently(async (attempt) => {
       try {
         await this.#store.create(key, bytes, { crc32c: checksum, signal });
         return 'created';
       } catch (error) {
         if (isCheckpointError(error, 'AlreadyExists')) return whenItExists(attempt);
-        if (attempt === 0 && hadNoEffect(error)) this.#surroundings.onNoKey(key);
+        if (attempt === 0 && hadNoEffect(error)) this.#surroundings.onNoKey?.(key);
         throw error;
       }
     });
@@ -157,18 +159,24 @@ export class Client {
   /** Without the signal, because an upload whose beginning was aborted could not be ended. */
   async beginUpload(key: string, partSizeBytes: number, sizeBytes?: number): Promise<Upload> {
     const { signal, onKey, onUpload } = this.#surroundings;
-    onKey(key);
-    const upload = await this.#patiently(() => {
+    onKey?.(key);
+    const begun = this.#patiently(() => {
       throwIfAborted(signal);
       return this.#store.beginUpload(key, { partSizeBytes, sizeBytes });
     });
-    onUpload(upload);
+    onUpload?.(begun);
+    const upload = await begun;
     throwIfAborted(signal);
     return upload;
   }
 
   /** Default of `checksum`: the correct one. */
-  putPart(upload: Upload, index: number, bytes: Uint8Array, checksum = crc32c(bytes)): Promise<PartReceipt> {
+  putPart(
+    upload: Upload,
+    index: number,
+    bytes: Uint8Array,
+    checksum = this.checksumOf(bytes),
+  ): Promise<PartReceipt> {
     const { signal } = this.#surroundings;
     return this.#patiently(() => upload.putPart(index, bytes, { crc32c: checksum, signal }));
   }
@@ -181,6 +189,12 @@ export class Client {
     whole: { sizeBytes: number; crc32c: number },
   ): Promise<ObjectInfo> {
     return upload.complete(parts, { ...whole, signal: this.#surroundings.signal });
+  }
+
+  /** `bytes`: of the whole object. */
+  completeOf(upload: Upload, parts: readonly PartReceipt[], bytes: Uint8Array): Promise<ObjectInfo> {
+    const whole = { sizeBytes: bytes.byteLength, crc32c: this.checksumOf(bytes) };
+    return this.complete(upload, parts, whole);
   }
 
   resumeUpload(token: string): Promise<Upload> {

@@ -3,12 +3,7 @@
  * also be changed on the way.
  */
 
-import { BrokenPromise } from './broken-promise.ts';
-
-export const CHANGED_MEANING =
-  'bytes are changed on their way, so that it could not be seen whether the store keeps this promise';
-export const CHANGED_ADVICE =
-  'look for what changes them: a proxy, the network, or the memory of this machine; then run it again';
+import { ConformanceError } from '../conformance/expect.ts';
 
 /** Two readings of the same object differed. The message is what was observed. */
 export class ChangedOnTheWay extends Error {
@@ -24,7 +19,7 @@ export interface Expected {
 }
 
 /**
- * Throws `BrokenPromise` if `read` returns the same wrong bytes twice, or once those of a rejected
+ * Throws `ConformanceError` if `read` returns the same wrong bytes twice, or once those of a rejected
  * create. Throws `ChangedOnTheWay` if two readings differ.
  */
 export async function expectRead(read: () => Promise<Uint8Array>, expected: Expected): Promise<void> {
@@ -35,10 +30,10 @@ export async function expectRead(read: () => Promise<Uint8Array>, expected: Expe
   // Bit errors cannot turn the bytes into those of another create.
   const isRefused = expected.refused?.some((other) => isSame(first, other) || isSame(second, other));
   if (isRefused === true)
-    throw new BrokenPromise(`${expected.what} holds the bytes of a create that was refused`);
+    throw new ConformanceError(`${expected.what} holds the bytes of a create that was refused`);
   if (!isSame(second, first))
     throw new ChangedOnTheWay(`${expected.what} was read twice, with other bytes each time`);
-  throw new BrokenPromise(`${expected.what} ${differenceOf(first, expected)}`);
+  throw new ConformanceError(`${expected.what} ${differenceOf(first, expected)}`);
 }
 
 function differenceOf(found: Uint8Array, { bytes }: Expected): string {
