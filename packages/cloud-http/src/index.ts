@@ -33,6 +33,7 @@ export {
   replaced,
 } from './object-answers.ts';
 export { LOGIN_ADVICE, Proxies, ProxyRefusal } from './proxy.ts';
+export { Remedies, type Remedy, StoreClock } from './remedies.ts';
 export { type Expiring, Renewed } from './renewed.ts';
 export { Secret } from './secret.ts';
 export { type Call, StoreCalls } from './store-calls.ts';
@@ -67,5 +68,6 @@ export {
   md5OfEtag,
   plainEtag,
   serverOf,
+  textOf,
   unescapedXml,
 } from './values.ts';

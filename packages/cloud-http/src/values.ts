@@ -85,6 +85,12 @@ export function* elementsOf(xml: string, name: string): Generator<string> {
   }
 }
 
+/** Text of the first element of this name that has no attributes. */
+export function textOf(xml: string, name: string): string | undefined {
+  const text = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1];
+  return text === undefined ? undefined : unescapedXml(text);
+}
+
 /** Text of XML, with its entities resolved. */
 export function unescapedXml(text: string): string {
   return text

@@ -3,7 +3,16 @@
  * rejected for their version, time or credentials.
  */
 
-import { type HttpTransport, type SendOptions, serverOf, type TransportAnswer } from '@holdfast/cloud-http';
+import {
+  type HttpRefusal,
+  type HttpTransport,
+  Remedies,
+  type Remedy,
+  type SendOptions,
+  StoreClock,
+  serverOf,
+  type TransportAnswer,
+} from '@holdfast/cloud-http';
 import { type Authorization, authorizationOf, secretsOf } from './authorization.ts';
 import type { AzureConfig } from './config.ts';
 import { AzureRefusal } from './errors.ts';
@@ -16,8 +25,6 @@ const API_VERSION = '2026-02-06';
  * that knows every tier.
  */
 const OLDER_API_VERSION = '2021-12-02';
-/** Azure tolerates a smaller clock difference. */
-const CLOCK_SKEW_MS_MIN = 60_000;
 
 export interface BlobRequest extends SendOptions {
   readonly operation: Operation;
@@ -41,9 +48,8 @@ export class AzureConnection {
   /** Path of the account, without a trailing '/'. */
   readonly #basePath: string;
   #apiVersion = API_VERSION;
-  #clockOffsetMs = 0;
-  /** Number of corrections so far of version, clock or credentials. */
-  #correctionCount = 0;
+  readonly #remedies = new Remedies();
+  readonly #clock = new StoreClock();
 
   constructor(config: AzureConfig, transport: HttpTransport) {
     this.#config = config;
@@ -56,17 +62,11 @@ export class AzureConnection {
   }
 
   /** Sends one request. A non-2xx answer is thrown as `AzureRefusal`. */
-  async send(request: BlobRequest): Promise<TransportAnswer> {
-    const sentWith = this.#correctionCount;
-    try {
-      return await this.#send(request);
-    } catch (error) {
-      // A request rejected for its version, time or credentials had no effect. Send it once more if
-      // the cause was corrected.
-      if (!(error instanceof AzureRefusal) || !(await this.#correct(sentWith, error, request.signal)))
-        throw error;
-      return this.#send(request);
-    }
+  send(request: BlobRequest): Promise<TransportAnswer> {
+    return this.#remedies.run(
+      () => this.#send(request),
+      (refusal) => this.#remedyFor(refusal, request.signal),
+    );
   }
 
   /**
@@ -79,7 +79,7 @@ export class AzureConnection {
   ): Promise<{ url: string; headers: Readonly<Record<string, string>> } | null> {
     const { container, customerKey, endpoint } = this.#config;
     if (customerKey !== undefined) return null;
-    const nowMs = Date.now() + this.#clockOffsetMs;
+    const nowMs = this.#clock.now().getTime();
     const { query, headers } = await this.#authorization.forSource({ container, blob, nowMs }, signal);
     const url = new URL(endpoint).origin + this.#pathOf(blob);
     return { url: query === '' ? url : `${url}?${query}`, headers };
@@ -104,7 +104,7 @@ export class AzureConnection {
         path: this.#pathOf(request.blob),
         query: this.#queryOf(request),
         headers: {
-          'x-ms-date': new Date(Date.now() + this.#clockOffsetMs).toUTCString(),
+          'x-ms-date': this.#clock.now().toUTCString(),
           'x-ms-version': this.#apiVersion,
           ...this.#headers[request.operation],
           ...request.headers,
@@ -123,22 +123,12 @@ export class AzureConnection {
     return this.#apiVersion === API_VERSION ? query : known;
   }
 
-  /** False: nothing has changed since the request was sent. */
-  async #correct(sentWith: number, refusal: AzureRefusal, signal: AbortSignal | undefined): Promise<boolean> {
-    const remedy = this.#remedyFor(refusal, signal);
-    if (remedy === undefined) return false;
-    if (this.#correctionCount === sentWith && (await remedy())) this.#correctionCount += 1;
-    return this.#correctionCount !== sentWith;
-  }
-
-  #remedyFor(
-    refusal: AzureRefusal,
-    signal: AbortSignal | undefined,
-  ): (() => boolean | Promise<boolean>) | undefined {
+  #remedyFor(refusal: HttpRefusal, signal: AbortSignal | undefined): Remedy | undefined {
+    if (!(refusal instanceof AzureRefusal)) return undefined;
     const { code, status } = refusal;
     if (isOfVersion(refusal)) return () => this.#lowerVersion();
     if (code === 'AuthenticationFailed' && this.#config.credentials.kind === 'key')
-      return () => this.#adjustClock(refusal);
+      return () => this.#clock.adjust(refusal);
     return status === 401 ? () => this.#authorization.renew(signal) : undefined;
   }
 
@@ -146,13 +136,6 @@ export class AzureConnection {
     const isLower = this.#apiVersion !== OLDER_API_VERSION;
     this.#apiVersion = OLDER_API_VERSION;
     return isLower;
-  }
-
-  #adjustClock({ date }: AzureRefusal): boolean {
-    const offsetMs = Date.parse(date ?? '') - Date.now();
-    if (Number.isNaN(offsetMs) || Math.abs(offsetMs - this.#clockOffsetMs) < CLOCK_SKEW_MS_MIN) return false;
-    this.#clockOffsetMs = offsetMs;
-    return true;
   }
 }
 

@@ -10,7 +10,7 @@ import {
   refusalError,
   requestError,
   type StoreSubject,
-  unescapedXml,
+  textOf,
 } from '@holdfast/cloud-http';
 import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
 import type { AzureConfig } from './config.ts';
@@ -36,8 +36,7 @@ export class AzureRefusal extends HttpRefusal {
  * repeat signatures and the signed text.
  */
 export function refusalOf(answer: RefusedAnswer, body: string): AzureRefusal {
-  const element = (name: string) =>
-    unescapedXml(new RegExp(`<${name}>([^<]*)</${name}>`).exec(body)?.[1] ?? '');
+  const element = (name: string) => textOf(body, name) ?? '';
   const isError = body.includes('<Error>');
   const told = answer.headers['x-ms-error-code'] ?? (isError ? element('Code') : '');
   const message = isError ? (element('Message').split('\n', 1)[0] ?? '') : plainText(body);

@@ -3,12 +3,11 @@
  * API reports some of them.
  */
 
-import { elementsOf, fact, isXmlOf } from '@holdfast/cloud-http';
+import { elementsOf, fact, isXmlOf, textOf } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import type { AzureConnection, BlobRequest } from './client.ts';
 import type { AzureConfig } from './config.ts';
 import { AzureRefusal } from './errors.ts';
-import { textOf } from './xml.ts';
 
 /**
  * An answer, or the reason why there is none: these credentials may not read it, or the server does

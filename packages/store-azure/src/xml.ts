@@ -2,7 +2,7 @@
  * Reads and writes Azure's XML documents. They have a fixed form, and no attributes but `Encoded`.
  */
 
-import { brokenAnswer, elementsOf, isXmlOf, unescapedXml } from '@holdfast/cloud-http';
+import { brokenAnswer, elementsOf, isXmlOf, textOf, unescapedXml } from '@holdfast/cloud-http';
 
 export interface ListedBlob {
   readonly name: string;
@@ -86,10 +86,4 @@ export function blockListXml(ids: readonly string[]): Uint8Array {
   const blocks = ids.map((id) => `<Uncommitted>${id}</Uncommitted>`).join('');
   const xml = `<?xml version="1.0" encoding="utf-8"?><BlockList>${blocks}</BlockList>`;
   return new TextEncoder().encode(xml);
-}
-
-/** Text of the first such element. */
-export function textOf(xml: string, name: string): string | undefined {
-  const text = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1];
-  return text === undefined ? undefined : unescapedXml(text);
 }

@@ -1,8 +1,8 @@
 /** Connection to one server: its address, the token, and the headers of all requests. */
 
 import {
-  HttpRefusal,
   type HttpTransport,
+  Remedies,
   type SendOptions,
   serverOf,
   type TransportAnswer,
@@ -24,6 +24,7 @@ export class GcsConnection {
   readonly settings: SettingHeaders;
   readonly #transport: HttpTransport;
   readonly #tokens: Tokens | undefined;
+  readonly #remedies = new Remedies();
   readonly #server: ReturnType<typeof serverOf>;
   readonly #customerKey: string | undefined;
 
@@ -40,16 +41,15 @@ export class GcsConnection {
    * Sends one request. A non-2xx answer is thrown as `HttpRefusal`. A request whose token was
    * rejected had no effect, and is sent once more with a new token.
    */
-  async send(request: GcsRequest): Promise<TransportAnswer> {
-    const token = await this.#tokens?.current(request.signal);
-    try {
-      return await this.#sendWith(token, request);
-    } catch (error) {
-      if (token === undefined || !(error instanceof HttpRefusal) || error.status !== 401) throw error;
-      const renewed = await this.#tokens?.renew(token, request.signal);
-      if (renewed === token) throw error;
-      return this.#sendWith(renewed, request);
-    }
+  send(request: GcsRequest): Promise<TransportAnswer> {
+    let token: string | undefined;
+    const send = async () => {
+      token = await this.#tokens?.current(request.signal);
+      return this.#sendWith(token, request);
+    };
+    const renew = async () =>
+      token !== undefined && (await this.#tokens?.renew(token, request.signal)) !== token;
+    return this.#remedies.run(send, ({ status }) => (status === 401 ? renew : undefined));
   }
 
   close(): Promise<void> {

@@ -12,7 +12,7 @@ import {
   type StoreSubject,
   type TransportAnswer,
   type TransportRequest,
-  unescapedXml,
+  textOf,
 } from '@holdfast/cloud-http';
 import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
 
@@ -44,8 +44,7 @@ function textError(body: string, isOfGoogle: boolean): ToldError {
 
 function xmlError(body: string): ToldError | undefined {
   if (!body.includes('<Error>')) return undefined;
-  const element = (name: string) =>
-    unescapedXml(new RegExp(`<${name}>([^<]*)</${name}>`).exec(body)?.[1] ?? '');
+  const element = (name: string) => textOf(body, name) ?? '';
   const details = element('Details');
   const message = element('Message');
   return { code: element('Code'), message: details === '' ? message : `${message} ${details}` };

@@ -17,7 +17,7 @@ import {
   plainEtag,
   type StoreSubject,
   type TransportAnswer,
-  unescapedXml,
+  textOf,
 } from '@holdfast/cloud-http';
 import type {
   CallOptions,
@@ -212,7 +212,7 @@ function partOf(part: string): PartReceipt {
 }
 
 function element(xml: string, name: string): string {
-  return unescapedXml(new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1] ?? '');
+  return textOf(xml, name) ?? '';
 }
 
 function escaped(text: string): string {

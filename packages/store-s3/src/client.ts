@@ -8,10 +8,14 @@ import { S3Client } from '@aws-sdk/client-s3';
 import {
   brokenAnswer,
   CredentialsError,
+  type HttpRefusal,
   type HttpTransport,
   isLoopback,
   LibraryFailure,
+  Remedies,
+  type Remedy,
   type SendOptions,
+  StoreClock,
   serverOf,
   type TransportAnswer,
 } from '@holdfast/cloud-http';
@@ -28,8 +32,6 @@ import { toTransportRequest } from './signed-request.ts';
 
 /** SHA-256 of no bytes. */
 const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
-/** Smaller clock differences cannot be why a signature was rejected. */
-const CLOCK_SKEW_MS_MIN = 60_000;
 const DEFAULT_REGION = 'us-east-1';
 
 const OPERATIONS: Readonly<Record<string, Operation>> = {
@@ -67,12 +69,11 @@ export class S3Connection {
   readonly #sdk: S3Client;
   readonly #signer: SignatureV4;
   readonly #headers: ReturnType<typeof settingHeaders>;
+  readonly #remedies = new Remedies();
+  readonly #clock = new StoreClock();
   #region: string | undefined;
   #endpoint: { readonly region: string; readonly value: Endpoint } | undefined;
   #wasMoved = false;
-  #clockOffsetMs = 0;
-  /** Number of corrections so far of region, clock or credentials. */
-  #correctionCount = 0;
 
   /**
    * `ofCredentials`: transport to the services that issue credentials. Their refusals are
@@ -121,8 +122,9 @@ export class S3Connection {
 
   /** Sends one request about one object. A non-2xx answer is thrown as `S3Refusal`. */
   send(request: ObjectRequest): Promise<TransportAnswer> {
-    return this.#remedied(async () =>
-      this.#transport.send(toTransportRequest(await this.#signed(request)), request),
+    return this.#remedies.run(
+      async () => this.#transport.send(toTransportRequest(await this.#signed(request)), request),
+      (refusal) => this.#remedyFor(refusal),
     );
   }
 
@@ -134,7 +136,7 @@ export class S3Connection {
     signal: AbortSignal | undefined,
     call: (sdk: S3Client, options: CommandOptions) => Promise<Output>,
   ): Promise<{ output: Output; headers: Readonly<Record<string, string>> }> {
-    return this.#remedied(async () => {
+    const send = async () => {
       const options: CommandOptions = signal === undefined ? {} : { abortSignal: signal };
       const output = await call(this.#sdk, options).catch((error: unknown) => {
         if (options.transportError !== undefined) throw options.transportError.error;
@@ -143,7 +145,8 @@ export class S3Connection {
         throw failureOf(error);
       });
       return { output, headers: options.answerHeaders ?? {} };
-    });
+    };
+    return this.#remedies.run(send, (refusal) => this.#remedyFor(refusal));
   }
 
   /** True if the bucket is in another region than requests were first signed for. */
@@ -174,40 +177,18 @@ export class S3Connection {
       unsigned.headers['content-length'] = String(body.byteLength);
       if (!signsBodies) unsigned.headers['x-amz-content-sha256'] = 'UNSIGNED-PAYLOAD';
     }
-    const signingDate = new Date(Date.now() + this.#clockOffsetMs);
-    return this.#signer.sign(unsigned, { signingDate }).catch((error: unknown) => {
+    return this.#signer.sign(unsigned, { signingDate: this.#clock.now() }).catch((error: unknown) => {
       throw failureOf(error);
     }) as Promise<HttpRequest>;
   }
 
-  /**
-   * Sends a request again, once, after a refusal for its region, time or credentials, if the cause
-   * was corrected. The refused request had no effect. Another request may have made the correction.
-   */
-  async #remedied<T>(send: () => Promise<T>): Promise<T> {
-    const sentWith = this.#correctionCount;
-    try {
-      return await send();
-    } catch (error) {
-      if (!(error instanceof S3Refusal)) throw error;
-      const remedy = this.#remedyFor(error);
-      if (remedy === undefined || !(await this.#correct(sentWith, remedy))) throw error;
-      return send();
-    }
-  }
-
-  #remedyFor(refusal: S3Refusal): (() => boolean | Promise<boolean>) | undefined {
+  #remedyFor(refusal: HttpRefusal): Remedy | undefined {
+    if (!(refusal instanceof S3Refusal)) return undefined;
     const { code, status, region } = refusal;
     if (code === 'RequestTimeTooSkewed') return () => this.#adjustClock(refusal);
     if (code === 'ExpiredToken' || code === 'InvalidToken') return () => this.#credentials.renew();
     if (region === undefined || ![301, 307, 400, 403].includes(status)) return undefined;
     return () => this.#moveTo(region);
-  }
-
-  /** False: nothing has changed since the request was sent. */
-  async #correct(sentWith: number, remedy: () => boolean | Promise<boolean>): Promise<boolean> {
-    if (this.#correctionCount === sentWith && (await remedy())) this.#correctionCount += 1;
-    return this.#correctionCount !== sentWith;
   }
 
   #moveTo(region: string): boolean {
@@ -217,13 +198,10 @@ export class S3Connection {
     return isElsewhere;
   }
 
-  #adjustClock(refusal: S3Refusal): boolean {
-    const storeTimeMs = Date.parse(refusal.date ?? '');
-    const offsetMs = storeTimeMs - Date.now();
-    if (Number.isNaN(offsetMs) || Math.abs(offsetMs - this.#clockOffsetMs) < CLOCK_SKEW_MS_MIN) return false;
-    this.#clockOffsetMs = offsetMs;
-    this.#sdk.config.systemClockOffset = offsetMs;
-    return true;
+  #adjustClock(refusal: HttpRefusal): boolean {
+    const isAdjusted = this.#clock.adjust(refusal);
+    this.#sdk.config.systemClockOffset = this.#clock.offsetMs;
+    return isAdjusted;
   }
 
   async #currentRegion(): Promise<string> {

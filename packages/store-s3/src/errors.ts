@@ -15,7 +15,7 @@ import {
   type StoreSubject,
   type TransportAnswer,
   type TransportRequest,
-  unescapedXml,
+  textOf,
 } from '@holdfast/cloud-http';
 import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
 
@@ -40,8 +40,7 @@ export class S3Refusal extends HttpRefusal {
 
 /** Parses the XML of an error; without XML the status decides. */
 export function refusalOf(answer: RefusedAnswer, body: string): S3Refusal {
-  const element = (name: string) =>
-    unescapedXml(new RegExp(`<${name}>([^<]*)</${name}>`).exec(body)?.[1] ?? '');
+  const element = (name: string) => textOf(body, name) ?? '';
   const isError = body.includes('<Error>');
   const region = isError ? element('Region') : '';
   return new S3Refusal(

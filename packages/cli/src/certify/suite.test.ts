@@ -73,7 +73,7 @@ describe('the suite', () => {
         status: 'failed',
         durationMs: expect.any(Number),
         attempts: 1,
-        seen: 'winners of 32: expected 1, found 32',
+        seen: 'in round 1, 32 of 32 creates of one key succeeded',
         code: 'Unsupported',
       },
     ]);

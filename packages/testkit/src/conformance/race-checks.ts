@@ -9,7 +9,7 @@ export const raceChecks: readonly Check[] = [
   check(
     'create: of 32 concurrent creates of one key exactly one succeeds, and the others are AlreadyExists',
     async (t) => {
-      await tryRaces(t, {
+      await tryRaces(t.patient, {
         name: 'round',
         racers: COMMITTERS,
         roundsMin: t.raceRounds,

@@ -52,7 +52,7 @@ export class Scratch implements Ground {
   readonly #context: CheckContext;
   readonly #clients: ObjectStore[] = [];
   /** By the number of the process that each represents. */
-  readonly #patient: Promise<PatientClient>[] = [];
+  readonly #processes: Promise<PatientClient>[] = [];
   readonly #uploads: Promise<Upload>[] = [];
 
   constructor(context: CheckContext, random: SeededRandom) {
@@ -87,12 +87,23 @@ export class Scratch implements Ground {
   }
 
   client(number = 0): Promise<PatientClient> {
-    this.#patient[number] ??= this.#newClient(number);
-    return this.#patient[number];
+    this.#processes[number] ??= this.#newClient(number, 1);
+    return this.#processes[number];
   }
 
-  async #newClient(number: number): Promise<PatientClient> {
+  /** The same place, with clients that repeat: many calls at once make a provider busy. */
+  get patient(): Ground {
+    const clients: Promise<PatientClient>[] = [];
+    const client = (number = 0) => {
+      clients[number] ??= this.#newClient(number);
+      return clients[number];
+    };
+    return { clock: this.clock, key: (name) => this.key(name), bytes: (count) => this.bytes(count), client };
+  }
+
+  async #newClient(number: number, triesMax?: number): Promise<PatientClient> {
     return new PatientClient(number === 0 ? this.store : await this.open(), {
+      triesMax,
       clock: this.clock,
       random: systemRandom,
       onRepeat: () => undefined,

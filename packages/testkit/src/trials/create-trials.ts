@@ -11,8 +11,14 @@ const REFUSALS = ['InvalidArgument', 'Unsupported', 'Unexpected'] as const;
 const RACING_CLIENTS = 4;
 const RACE_BYTES = 4096; // About the size of a catalog entry with a few checkpoints.
 
-/** A second create is refused, with any bytes and by any client, and changes nothing. */
-export async function tryToCreateTwice(ground: Ground): Promise<void> {
+/**
+ * A second create is refused, with any bytes and by any client, and changes nothing. `alsoTried`:
+ * bytes of further creates.
+ */
+export async function tryToCreateTwice(
+  ground: Ground,
+  alsoTried: readonly (readonly [what: string, bytes: Uint8Array])[] = [],
+): Promise<void> {
   const [first, second] = [await ground.client(0), await ground.client(1)];
   const key = ground.key('object');
   const bytes = ground.bytes(100);
@@ -22,7 +28,7 @@ export async function tryToCreateTwice(ground: Ground): Promise<void> {
     for (const [what, again] of [
       ['other bytes', ground.bytes(100)],
       ['the same bytes', bytes],
-      ['no bytes', new Uint8Array(0)],
+      ...alsoTried,
     ] as const) {
       await expectRefused(client, key, again, what);
       const where = 'after a second create was refused, the object';
@@ -77,7 +83,7 @@ export interface RaceOptions {
   readonly ms: number;
 }
 
-/** Of concurrent creates of one key exactly one succeeds. Resolves to the number of rounds. */
+/** Exactly one of the concurrent creates of a key succeeds. Resolves to the number of rounds. */
 export async function tryRaces(ground: Ground, options: RaceOptions): Promise<number> {
   const { name, racers, roundsMin, roundsMax, ms } = options;
   const clients = await Promise.all(

@@ -1,7 +1,7 @@
 import type { Clock } from '@holdfast/core/contract';
 import type { PatientClient } from './patient-client.ts';
 
-/** Where a trial takes place: clients of one store, and a part of it that is empty at first. */
+/** The place of a trial: clients of one store, and a part of it that is empty at first. */
 export interface Ground {
   readonly clock: Clock;
   key(name: string): string;

@@ -1,9 +1,11 @@
 import { type Clock, isCheckpointError, type Random, repeatDelayMs } from '@holdfast/core/contract';
 
-const TRIES_MAX = 5;
+const TRIES_MAX_DEFAULT = 5;
 const DELAYS = { delayMsBase: 100, delayMsMax: 10_000 };
 
 export interface Patience {
+  /** Tries of one call, 1 or more; default 5. */
+  readonly triesMax?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly signal?: AbortSignal | undefined;
@@ -16,7 +18,7 @@ export interface Patience {
  * counts from 0.
  */
 export async function patiently<T>(
-  { clock, random, signal, onRepeat }: Patience,
+  { clock, random, signal, onRepeat, triesMax = TRIES_MAX_DEFAULT }: Patience,
   call: (attempt: number) => Promise<T>,
 ): Promise<T> {
   for (let attempt = 0; ; attempt += 1) {
@@ -24,7 +26,7 @@ export async function patiently<T>(
       return await call(attempt);
     } catch (error) {
       if (!isCheckpointError(error) || error.status !== 'temporary') throw error;
-      if (attempt === TRIES_MAX - 1) throw error;
+      if (attempt >= triesMax - 1) throw error;
       onRepeat();
       await clock.sleep(repeatDelayMs(error, attempt, { ...DELAYS, random }), signal);
     }

@@ -19,8 +19,8 @@ export interface Expected {
 }
 
 /**
- * Throws `ConformanceError` if `read` returns the same wrong bytes twice, or once those of a rejected
- * create. Throws `ChangedOnTheWay` if two readings differ.
+ * Throws `ConformanceError` if `read` returns the same wrong bytes twice, or once those of a
+ * rejected create. Throws `ChangedOnTheWay` if two readings differ.
  */
 export async function expectRead(read: () => Promise<Uint8Array>, expected: Expected): Promise<void> {
   const found = await read();
