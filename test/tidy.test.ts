@@ -19,7 +19,7 @@ import {
   unpublishable,
 } from './tidy/files.ts';
 import { forbiddenImports } from './tidy/imports.ts';
-import { hardComments } from './tidy/prose.ts';
+import { hardComments, hardDocuments } from './tidy/prose.ts';
 import { ROOT, type Rule, readRepository } from './tidy/repository.ts';
 import { crowdedRooms, importsAgainstTheOrder } from './tidy/rooms.ts';
 
@@ -174,6 +174,25 @@ const CASES: readonly Case[] = [
       { [`${CONTRACT}/a.ts`]: '// The number\n// Of bytes.' },
       { [`${CONTRACT}/a.ts`]: "const nobody = 'Of nobody';" },
       { 'elsewhere/a.ts': '/** Of nobody. */' },
+    ],
+  },
+  {
+    name: 'documents: plain openers, no pronouns for things',
+    rule: hardDocuments,
+    bad: [
+      { 'README.md': 'It is read.\nWhoever reads it waits.' },
+      { 'README.md': '- It is read.\n- **Of each file**, one part.' },
+      { 'README.md': '1. _None_ is kept.' },
+      { 'docs/a.md': 'A lock that\nnobody holds.' },
+      { 'docs/a.md': '| lock | [nobody](a.md) holds it |' },
+      { 'docs/a.md': '## Whoever waits' },
+      { 'docs/a.md': '```sh\ntrue\n```\n\nWhere it fails, stop.' },
+    ],
+    good: [
+      { 'README.md': 'The number\nOf bytes. A list of it.' },
+      { 'README.md': '## Where it is\n\n| What is read | Of each file |\n|---|---|\n| None | it |' },
+      { 'README.md': '```sh\nOf nobody\n```\n\nDo not write `nobody`: [a](nobody.md).' },
+      { 'a.txt': 'Of nobody.' },
     ],
   },
   {

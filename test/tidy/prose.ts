@@ -1,4 +1,7 @@
-/** Rules for the words of comments that a machine can check. CONTRIBUTING.md has all rules. */
+/**
+ * Rules for the words of comments and documents that a machine can check. CONTRIBUTING.md has all
+ * rules.
+ */
 
 import { isCode, type Repository } from './repository.ts';
 import { commentsOf } from './syntax.ts';
@@ -27,13 +30,70 @@ export function hardComments(repository: Repository): string[] {
     ]);
 }
 
+/** Tables and headings need no sentences, so only their pronouns are checked. */
+export function hardDocuments(repository: Repository): string[] {
+  return [...repository]
+    .filter(([path]) => path.endsWith('.md'))
+    .flatMap(([path, text]) =>
+      passagesOf(text).flatMap(({ line, words, hasSentences }) => {
+        const faults = sentencesIn(words).flatMap((sentence) =>
+          (hasSentences ? faultsOf(sentence) : pronounsIn(sentence)).map(
+            (fault) => `${fault}: ${sentence.slice(0, 60)}`,
+          ),
+        );
+        return faults.map((fault) => `${path}:${line}: ${fault}`);
+      }),
+    );
+}
+
 function faultsOf(words: string): string[] {
-  const pronoun = PRONOUN.exec(words)?.[0];
   const opener = OPENER.exec(words)?.[0];
   return [
-    ...(pronoun ? [`say who "${pronoun}" is: writer, reader, caller, process`] : []),
+    ...pronounsIn(words),
     ...(opener ? [`begin the sentence with its subject, not with "${opener}"`] : []),
   ];
+}
+
+function pronounsIn(words: string): string[] {
+  const pronoun = PRONOUN.exec(words)?.[0];
+  return pronoun ? [`say who "${pronoun}" is: writer, reader, caller, process`] : [];
+}
+
+interface Passage {
+  /** Its first line, from 1. */
+  readonly line: number;
+  words: string;
+  readonly hasSentences: boolean;
+}
+
+/** Paragraphs, items of lists, headings and rows of tables. Blocks of code are left out. */
+function passagesOf(markdown: string): Passage[] {
+  const passages: Passage[] = [];
+  let open: Passage | undefined;
+  const prose = markdown.replace(/^(```|~~~)[\s\S]*?^\1/gm, (block) => block.replace(/[^\n]+/g, ''));
+  for (const [index, text] of prose.split('\n').entries()) {
+    const isApart = /^\s*(?:\||#)/.test(text);
+    const begins = open === undefined || isApart || /^\s*(?:[-*>]|\d+\.)\s/.test(text);
+    if (open && !begins && text.trim() !== '') {
+      open.words += ` ${text}`;
+      continue;
+    }
+    const passage = { line: index + 1, words: text, hasSentences: !isApart };
+    passages.push(passage);
+    open = isApart || text.trim() === '' ? undefined : passage;
+  }
+  return passages;
+}
+
+/** Without marks of lists, emphasis and links, and without code in backticks. */
+function sentencesIn(markdown: string): string[] {
+  return markdown
+    .replace(/`[^`]*`/g, 'it')
+    .replace(/\]\([^)]*\)/g, ']')
+    .replace(/^\s*(?:[-*>]|\d+\.)\s+/, '')
+    .replace(/(?<!\w)[*_]+|[*_]+(?!\w)/g, '')
+    .split(/(?<=[.;!?])\s+/)
+    .map((words) => words.replace(/^[[("\s]+/, ''));
 }
 
 function longLines(text: string): number[] {
