@@ -5,11 +5,11 @@ import type { CheckpointManager, SaveOptions, SaveSource } from '@holdfast/core'
  * does so if `mayPause` returns true for the version. Real trainers do not need this. The story
  * does, because processes die at exact moments in it.
  */
-export function pausingManager(
-  manager: CheckpointManager,
+export function pausingManager<M extends CheckpointManager>(
+  manager: M,
   mayPause: (version: number) => boolean,
   pause: () => Promise<void>,
-): CheckpointManager {
+): M {
   const save = (options: SaveOptions) => {
     if (!mayPause(Number(options.version))) return manager.save(options);
     const files = Object.entries(options.files ?? {});

@@ -2,7 +2,6 @@
 
 import {
   SETTINGS as ALL_SETTINGS,
-  type CheckpointManager,
   type CheckpointManagerOptions,
   createCheckpointManager,
   createThrottle,
@@ -10,6 +9,7 @@ import {
   listObjects,
   openObjectSource,
   parseVersion,
+  type RunManager,
 } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
@@ -33,7 +33,7 @@ const VERSION_OR_LATEST = { ...WAIT, version: [...OPTIONAL, ...VERSION] };
 /** For an options object as a whole: an object is required. `OBJECT` also accepts a missing one. */
 const NEEDED: Odd[] = [];
 
-type Call = (manager: CheckpointManager, options: never) => unknown;
+type Call = (manager: RunManager, options: never) => unknown;
 type Row = readonly [
   name: string,
   call: Call,
@@ -87,42 +87,42 @@ const CALLS: readonly Row[] = [
   ],
   [
     'rollback',
-    (m, o) => m.rollback(o),
+    (m, o) => m.admin.rollback(o),
     { ...WAIT, to: VERSION, reason: NEEDED },
     NEEDED,
     { to: 1, reason: 'r' },
   ],
-  ['diff', (m, o) => m.diff(1, 1, o), { ...WAIT, tensors: FLAG }, OBJECT],
+  ['diff', (m, o) => m.admin.diff(1, 1, o), { ...WAIT, tensors: FLAG }, OBJECT],
   [
     'lease',
-    (m, o) => m.lease(o),
+    (m, o) => m.admin.lease(o),
     { ...VERSION_OR_LATEST, ttlMs: NEEDED, reader: OPTIONAL },
     NEEDED,
     { ttlMs: 1000 },
   ],
-  ['releaseLease', (m, o) => m.releaseLease('1.1.1/reader-0123456789abcdef', o), WAIT, OBJECT],
-  ['leases', (m, o) => m.leases(o), VERSION_OR_LATEST, OBJECT],
+  ['releaseLease', (m, o) => m.admin.releaseLease('1.1.1/reader-0123456789abcdef', o), WAIT, OBJECT],
+  ['leases', (m, o) => m.admin.leases(o), VERSION_OR_LATEST, OBJECT],
   [
     'verify',
-    (m, o) => m.verify(o),
+    (m, o) => m.admin.verify(o),
     { ...VERSION_OR_LATEST, level: ['undefined', '0'], record: FLAG, quarantine: FLAG },
     OBJECT,
   ],
-  ['log', (m, o) => m.log(o), { signal: OPTIONAL, limit: OPTIONAL, commitOf: OPTIONAL }, OBJECT],
+  ['log', (m, o) => m.admin.log(o), { signal: OPTIONAL, limit: OPTIONAL, commitOf: OPTIONAL }, OBJECT],
   [
     'annotate',
-    (m, o) => m.annotate(1, o),
+    (m, o) => m.admin.annotate(1, o),
     { ...WAIT, ...META },
     NEEDED,
     { metrics: { a: 1 }, metadata: { b: 'x' } },
   ],
-  ['annotate in vain', (m, o) => m.annotate(1, o), { metrics: NEEDED, metadata: NEEDED }, NEEDED],
-  ['planRetention', (m, o) => m.planRetention(o), { ...WAIT, policy: OBJECT }, OBJECT],
-  ['collect', (m, o) => m.collect(o), { ...WAIT, policy: OBJECT, force: FLAG }, OBJECT],
-  ['setRetention', (m, o) => m.setRetention({}, o), WAIT, OBJECT],
+  ['annotate in vain', (m, o) => m.admin.annotate(1, o), { metrics: NEEDED, metadata: NEEDED }, NEEDED],
+  ['planRetention', (m, o) => m.admin.planRetention(o), { ...WAIT, policy: OBJECT }, OBJECT],
+  ['collect', (m, o) => m.admin.collect(o), { ...WAIT, policy: OBJECT, force: FLAG }, OBJECT],
+  ['setRetention', (m, o) => m.admin.setRetention({}, o), WAIT, OBJECT],
   [
     'a policy',
-    (m, o) => m.setRetention(o),
+    (m, o) => m.admin.setRetention(o),
     {
       ...{ keepLast: OPTIONAL, keepEvery: OPTIONAL, keepEveryMs: OPTIONAL, keepForMs: OPTIONAL },
       ...{ keepBest: LIST, graceMs: ['undefined', '0'] },
@@ -131,36 +131,46 @@ const CALLS: readonly Row[] = [
   ],
   [
     'a rule of keepBest',
-    (m, o) => m.setRetention({ keepBest: [o] }),
+    (m, o) => m.admin.setRetention({ keepBest: [o] }),
     { metric: ['space'], mode: NEEDED, count: NEEDED },
     NEEDED,
     { metric: 'loss', mode: 'min', count: 1 },
   ],
-  ['retention', (m, o) => m.retention(o), WAIT, OBJECT],
-  ['pin', (m, o) => m.pin(1, 'a', o), WAIT, OBJECT],
-  ['unpin', (m, o) => m.unpin(1, undefined, o), WAIT, OBJECT],
-  ['undelete', (m, o) => m.undelete(1, o), WAIT, OBJECT],
-  ['begun', (m, o) => m.begun(o), WAIT, OBJECT],
-  ['fsck', (m, o) => m.fsck(o), WAIT, OBJECT],
-  ['rebuildCatalog', (m, o) => m.rebuildCatalog(o), { ...WAIT, skip: LIST }, OBJECT],
-  ['releaseSkipped', (m, o) => m.releaseSkipped('k', o), WAIT, OBJECT],
-  ['mirrorFrom', (m, o) => m.mirrorFrom(another(), o), { ...WAIT, versions: LIST, latest: FLAG }, OBJECT],
-  ['mirrorFrom since', (m, o) => m.mirrorFrom(another(), o), { since: [...OPTIONAL, ...VERSION] }, OBJECT],
+  ['retention', (m, o) => m.admin.retention(o), WAIT, OBJECT],
+  ['pin', (m, o) => m.admin.pin(1, 'a', o), WAIT, OBJECT],
+  ['unpin', (m, o) => m.admin.unpin(1, undefined, o), WAIT, OBJECT],
+  ['undelete', (m, o) => m.admin.undelete(1, o), WAIT, OBJECT],
+  ['begun', (m, o) => m.admin.begun(o), WAIT, OBJECT],
+  ['fsck', (m, o) => m.admin.fsck(o), WAIT, OBJECT],
+  ['rebuildCatalog', (m, o) => m.admin.rebuildCatalog(o), { ...WAIT, skip: LIST }, OBJECT],
+  ['releaseSkipped', (m, o) => m.admin.releaseSkipped('k', o), WAIT, OBJECT],
+  [
+    'mirrorFrom',
+    (m, o) => m.admin.mirrorFrom(another(), o),
+    { ...WAIT, versions: LIST, latest: FLAG },
+    OBJECT,
+  ],
+  [
+    'mirrorFrom since',
+    (m, o) => m.admin.mirrorFrom(another(), o),
+    { since: [...OPTIONAL, ...VERSION] },
+    OBJECT,
+  ],
   [
     'mirrorFrom, watching',
-    (m, o) => m.mirrorFrom(another(), o),
+    (m, o) => m.admin.mirrorFrom(another(), o),
     { onCorrupt: OPTIONAL, watchIntervalMs: OPTIONAL },
     OBJECT,
   ],
-  ['forkFrom', (m, o) => m.forkFrom(another(), o), VERSION_OR_LATEST, OBJECT],
+  ['forkFrom', (m, o) => m.admin.forkFrom(another(), o), VERSION_OR_LATEST, OBJECT],
 ];
 
 /** An empty run. There is nothing to copy, so accepted values end as `NotFound`. */
-function another(): CheckpointManager {
+function another(): RunManager {
   return open(newBucket());
 }
 
-async function savedRun(): Promise<CheckpointManager> {
+async function savedRun(): Promise<RunManager> {
   const manager = open(newBucket());
   await manager.save({ version: 1, buffers: { a: bytes(9) } });
   return manager;
@@ -178,24 +188,28 @@ describe('a call of a manager', () => {
     });
   }
 
-  const positional: [string, (manager: CheckpointManager, value: never) => unknown, Odd[]][] = [
+  const positional: [string, (manager: RunManager, value: never) => unknown, Odd[]][] = [
     ['create', (m, v) => m.create(v), ['undefined', '0']],
     ['get', (m, v) => m.get(v), VERSION],
-    ['diff before', (m, v) => m.diff(v, 1), VERSION],
-    ['diff after', (m, v) => m.diff(1, v), VERSION],
-    ['pin version', (m, v) => m.pin(v, 'a'), VERSION],
-    ['pin label', (m, v) => m.pin(1, v), NEEDED],
-    ['unpin version', (m, v) => m.unpin(v), VERSION],
-    ['unpin label', (m, v) => m.unpin(1, v), OPTIONAL],
-    ['undelete', (m, v) => m.undelete(v), VERSION],
-    ['annotate', (m, v) => m.annotate(v, { metrics: { a: 1 } }), VERSION],
-    ['annotate lineage', (m, lineage) => m.annotate({ version: 1, lineage }, { metrics: { a: 1 } }), NEEDED],
+    ['diff before', (m, v) => m.admin.diff(v, 1), VERSION],
+    ['diff after', (m, v) => m.admin.diff(1, v), VERSION],
+    ['pin version', (m, v) => m.admin.pin(v, 'a'), VERSION],
+    ['pin label', (m, v) => m.admin.pin(1, v), NEEDED],
+    ['unpin version', (m, v) => m.admin.unpin(v), VERSION],
+    ['unpin label', (m, v) => m.admin.unpin(1, v), OPTIONAL],
+    ['undelete', (m, v) => m.admin.undelete(v), VERSION],
+    ['annotate', (m, v) => m.admin.annotate(v, { metrics: { a: 1 } }), VERSION],
+    [
+      'annotate lineage',
+      (m, lineage) => m.admin.annotate({ version: 1, lineage }, { metrics: { a: 1 } }),
+      NEEDED,
+    ],
     ['recover', (m, v) => m.recover(v), NEEDED],
-    ['releaseLease', (m, v) => m.releaseLease(v), NEEDED],
-    ['releaseSkipped', (m, v) => m.releaseSkipped(v), ['space']],
-    ['mirrorFrom', (m, v) => m.mirrorFrom(v), NEEDED],
-    ['forkFrom', (m, v) => m.forkFrom(v), NEEDED],
-    ['setRetention', (m, v) => m.setRetention(v), ['null', '{}']],
+    ['releaseLease', (m, v) => m.admin.releaseLease(v), NEEDED],
+    ['releaseSkipped', (m, v) => m.admin.releaseSkipped(v), ['space']],
+    ['mirrorFrom', (m, v) => m.admin.mirrorFrom(v), NEEDED],
+    ['forkFrom', (m, v) => m.admin.forkFrom(v), NEEDED],
+    ['setRetention', (m, v) => m.admin.setRetention(v), ['null', '{}']],
   ];
   test.each(positional)('%s, by place', async (_name, call, accepted) => {
     await using manager = await savedRun();
@@ -235,7 +249,7 @@ describe('a call of a manager', () => {
 describe('a checkpoint', () => {
   const written: [
     string,
-    (checkpoint: Awaited<ReturnType<CheckpointManager['create']>>, value: never) => unknown,
+    (checkpoint: Awaited<ReturnType<RunManager['create']>>, value: never) => unknown,
     Odd[],
   ][] = [
     ['openOutputStream', async (c, v) => c.openOutputStream(v).abort(), ['space']],

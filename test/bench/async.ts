@@ -10,7 +10,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import type { CheckpointManager } from '@holdfast/core';
+import type { RunManager } from '@holdfast/core';
 import { openCheckpointManager } from '@holdfast/stores';
 import { AsyncSaver, DirectoryStaging, MemoryStaging } from '@holdfast/training';
 import { positive, say } from './options.ts';
@@ -150,11 +150,7 @@ async function measureRound(
   return [...runs, await measure('directory', save, state, other)];
 }
 
-async function throttled(
-  manager: CheckpointManager,
-  state: TrainingState,
-  saver: AsyncSaver,
-): Promise<AsyncRun> {
+async function throttled(manager: RunManager, state: TrainingState, saver: AsyncSaver): Promise<AsyncRun> {
   manager.throttle.setBytesPerSecondMax(THROTTLED_BYTES_PER_SECOND);
   const run = await measure('throttled', () => saver.saveAsync({ buffers: state.buffers }), state, saver);
   manager.throttle.setBytesPerSecondMax(null);

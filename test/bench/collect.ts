@@ -90,7 +90,7 @@ async function collectOnce(run: TestBucket, deletesPerSecondMax: number): Promis
   say(`${OBJECTS} objects are there; deleting at most ${deletesPerSecondMax} a second`);
   deleteRequests = 0;
   const startMs = performance.now();
-  const { swept } = await manager.collect();
+  const { swept } = await manager.admin.collect();
   const wallMs = performance.now() - startMs;
   const { objectCount, freedBytes } = swept;
   if (objectCount !== OBJECTS) throw new Error(`${objectCount} objects were deleted, not ${OBJECTS}`);

@@ -94,8 +94,8 @@ async function countFiles({ count, writers, label, open }: FilesPlan): Promise<C
     counted.push(await counter.count(`${label}: ${what}`, count, call));
   await ask('list', () => reader.list({ limit: 20 }));
   await ask('restore one', () => reader.restore({ version: 1, to }));
-  await ask('fsck', () => reader.fsck());
-  await ask('verify, level 0', () => reader.verify({ version: 1, level: 0 }));
+  await ask('fsck', () => reader.admin.fsck());
+  await ask('verify, level 0', () => reader.admin.verify({ version: 1, level: 0 }));
   await reader.close();
   return counted;
 }

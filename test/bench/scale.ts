@@ -6,7 +6,7 @@
 
 import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
-import { type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
+import { crc32c, createCheckpointManager, type RunManager } from '@holdfast/core';
 import {
   type CatalogCheckpoint,
   catalogKey,
@@ -89,7 +89,7 @@ async function ofVersions(count: number): Promise<Counted[]> {
       dedupe: 'off',
     });
   const counted: Counted[] = [];
-  const ask = async (what: string, call: (manager: CheckpointManager) => Promise<unknown>) => {
+  const ask = async (what: string, call: (manager: RunManager) => Promise<unknown>) => {
     const manager = open();
     counted.push(await counter.count(`versions: ${what}`, count, () => call(manager)));
     await manager.close();
@@ -106,7 +106,7 @@ async function ofVersions(count: number): Promise<Counted[]> {
   await ask('list all', (reader) => reader.list());
   if (count < ENTRY_CHECKPOINTS) return counted;
   const policy = { keepLast: count - 200, graceMs: 0 };
-  await ask('collect 201', (collector) => collector.collect({ policy, force: true }));
+  await ask('collect 201', (collector) => collector.admin.collect({ policy, force: true }));
   return counted;
 }
 

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type CheckpointManager, createCheckpointManager, systemClock } from '@holdfast/core';
+import { createCheckpointManager, type RunManager, systemClock } from '@holdfast/core';
 import { ObservedStore, type StoreCall } from '@holdfast/core/store';
 import { openStore } from '@holdfast/stores';
 import { MINIO } from '../servers/go-program.ts';
@@ -96,14 +96,10 @@ async function measure(plan: { directory: string; fileCount: number; rounds: num
   }
 }
 
-async function verifyOnce(
-  manager: CheckpointManager,
-  level: 0 | 1 | 2,
-  calls: StoreCall[],
-): Promise<VerifyRun> {
+async function verifyOnce(manager: RunManager, level: 0 | 1 | 2, calls: StoreCall[]): Promise<VerifyRun> {
   calls.length = 0;
   const beganMs = performance.now();
-  const { problems, storedChecksumCount } = await manager.verify({ level, record: false });
+  const { problems, storedChecksumCount } = await manager.admin.verify({ level, record: false });
   const wallMs = performance.now() - beganMs;
   if (problems.length > 0) throw new Error(`what was just saved does not verify: ${problems[0]?.message}`);
   const reads = calls.filter(({ operation }) => operation === 'readInto');

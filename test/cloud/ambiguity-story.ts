@@ -4,7 +4,7 @@
  * with the bucket, at once and at the end.
  */
 
-import { type CheckpointManager, createCheckpointManager, type SaveOptions } from '@holdfast/core';
+import { createCheckpointManager, type RunManager, type SaveOptions } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { checkInvariants, SETTINGS, type Told } from '../crash/invariants.ts';
 import { largeFilesOf } from '../crash/large-files.ts';
@@ -80,7 +80,7 @@ class AmbiguityStory {
   readonly #place: Place;
   readonly #name: string;
   readonly #lines: readonly Line[];
-  readonly #writers: readonly CheckpointManager[];
+  readonly #writers: readonly RunManager[];
   readonly #largeBytes: number;
   readonly #said: Said[] = [];
   #rivalOutcome: string | undefined;
@@ -90,7 +90,7 @@ class AmbiguityStory {
   private constructor(
     place: Place,
     name: string,
-    parts: { lines: Line[]; writers: CheckpointManager[]; largeBytes: number },
+    parts: { lines: Line[]; writers: RunManager[]; largeBytes: number },
   ) {
     this.#place = place;
     this.#name = name;
@@ -102,7 +102,7 @@ class AmbiguityStory {
   static async open(place: Place, name: string, { hasParts, target, rival }: Plot): Promise<AmbiguityStory> {
     const { cloud, bucket } = place;
     const lines: Line[] = [];
-    const writers: CheckpointManager[] = [];
+    const writers: RunManager[] = [];
     let largeBytes = SMALL_BYTES;
     for (let index = 0; index < WRITER_COUNT; index++) {
       const line = await Line.open(cloud, bucket.endpoint ?? '', kindsOf(place, name));
@@ -200,7 +200,7 @@ class AmbiguityStory {
   /**
    * Ends the doubt by `commit`, which either succeeds or names the writers that have not delivered.
    */
-  async #settle(next: CheckpointManager): Promise<void> {
+  async #settle(next: RunManager): Promise<void> {
     const isReady = missingIn(this.#truth).length === 0;
     const expected = isReady ? 'committed' : 'Incomplete';
     const outcome = await outcomeOf(next.commit({ version: VERSION }));
@@ -220,7 +220,7 @@ class AmbiguityStory {
     return { ...bucket, uri: runUri(bucket, this.#name, bucket.endpoint ?? '') };
   }
 
-  async #openManager(attempt?: string): Promise<CheckpointManager> {
+  async #openManager(attempt?: string): Promise<RunManager> {
     const { uri, env } = this.#run;
     const store = await openStore(uri, env);
     return createCheckpointManager({ store, attempt, settings: SETTINGS });

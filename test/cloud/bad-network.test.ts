@@ -4,9 +4,9 @@
  */
 
 import {
-  type CheckpointManager,
   createCheckpointManager,
   isCheckpointError,
+  type RunManager,
   type Settings,
   systemClock,
 } from '@holdfast/core';
@@ -117,7 +117,7 @@ class Story {
       expect(Buffer.compare(to[name] ?? new Uint8Array(), bytes)).toBe(0);
   }
 
-  async #open(): Promise<CheckpointManager> {
+  async #open(): Promise<RunManager> {
     const onCall = ({ outcome }: StoreCall) => {
       if (outcome === 'Unavailable' || outcome === 'Aborted') this.hits++;
     };

@@ -14,5 +14,5 @@ const store = new FaultyStore(await openStore(uri, process.env), ({ number }) =>
   return undefined;
 });
 await using manager = createCheckpointManager({ store });
-const { removed, swept } = await manager.collect(RULES);
+const { removed, swept } = await manager.admin.collect(RULES);
 process.stdout.write(`removed ${removed.length}, deleted ${swept.objectCount}\n`);

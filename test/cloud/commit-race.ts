@@ -4,7 +4,7 @@
  * same version with its own files.
  */
 
-import { type CheckpointManager, createCheckpointManager, isCheckpointError } from '@holdfast/core';
+import { createCheckpointManager, isCheckpointError, type RunManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { openStore } from '@holdfast/stores';
 import { FaultyStore, refuse } from '@holdfast/testkit';
@@ -35,7 +35,7 @@ interface Answer {
 export class CommitRace {
   readonly #cloud: Cloud;
   readonly #run: TestBucket;
-  readonly #survivors: readonly CheckpointManager[];
+  readonly #survivors: readonly RunManager[];
   readonly #told: Told[] = [];
   /** Runs at each call of the first survivor. */
   #onCall: () => void = () => undefined;
@@ -100,7 +100,7 @@ export class CommitRace {
   }
 
   /** A writer whose files are delivered and whose commit was rejected. */
-  async #deliver(version: bigint): Promise<CheckpointManager> {
+  async #deliver(version: bigint): Promise<RunManager> {
     let isRefused = false;
     const store = new FaultyStore(await openStore(this.#run.uri, this.#run.env), ({ operation, key }) => {
       // The first entry is its takeover, before it has delivered.
@@ -116,21 +116,21 @@ export class CommitRace {
     return manager;
   }
 
-  async #save(manager: CheckpointManager, who: 'writer' | 'rival', version: bigint): Promise<Answer> {
+  async #save(manager: RunManager, who: 'writer' | 'rival', version: bigint): Promise<Answer> {
     const attempt = who === 'rival' ? `rival-${version}` : `job-${version}`;
     const outcome = await outcomeOf(manager.save({ version, buffers: filesOf(attempt, version, 0) }));
     this.#told.push({ attempt, writer: 0, version, outcome });
     return { who, outcome };
   }
 
-  async #finish(survivor: CheckpointManager, version: bigint): Promise<Answer> {
+  async #finish(survivor: RunManager, version: bigint): Promise<Answer> {
     return { who: 'survivor', outcome: await outcomeOf(survivor.commit({ version })) };
   }
 
   /** Which process made the single commit of this version. */
   async #committedBy(version: bigint): Promise<Answer['who']> {
     const [looker] = this.#survivors;
-    const entries = (await looker?.log({ limit: 10 })) ?? [];
+    const entries = (await looker?.admin.log({ limit: 10 })) ?? [];
     const commits = entries.filter(
       ({ kind, checkpoints }) => kind === 'commit' && checkpoints[0]?.version === version,
     );

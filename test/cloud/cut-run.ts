@@ -4,10 +4,10 @@
  */
 
 import {
-  type CheckpointManager,
   type Clock,
   createCheckpointManager,
   isCheckpointError,
+  type RunManager,
   systemClock,
 } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
@@ -79,8 +79,8 @@ export class CutRun {
   readonly #clock = new EndingClock();
   readonly #store: FaultyStore;
   /** Connects through the proxy. */
-  readonly #writer: CheckpointManager;
-  readonly #observer: CheckpointManager;
+  readonly #writer: RunManager;
+  readonly #observer: RunManager;
   #version = -1n;
   #entries = 1;
   /** No request passes after this cut. */

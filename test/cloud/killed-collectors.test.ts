@@ -55,7 +55,7 @@ test(
 async function killAndGoOn(uri: string, env: Env): Promise<void> {
   await using manager = await openCheckpointManager(uri, { env });
   for (const version of VERSIONS) await manager.save({ version, buffers: { file: contentOf(version) } });
-  await manager.pin(1, 'paper');
+  await manager.admin.pin(1, 'paper');
 
   let kills = 0;
   for (; kills < KILLS_MAX; kills++) {
@@ -75,7 +75,7 @@ async function killAndGoOn(uri: string, env: Env): Promise<void> {
   }
   expect(kills).toBeGreaterThan(2);
   expect((await manager.list()).map(({ version }) => version)).toEqual([5n, 4n, 1n]);
-  expect((await manager.collect(RULES)).swept.objectCount).toBe(0);
+  expect((await manager.admin.collect(RULES)).swept.objectCount).toBe(0);
   const store = await openStore(uri, env);
   try {
     for (const version of [2, 3])

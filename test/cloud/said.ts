@@ -1,6 +1,6 @@
 /** The reported outcome of a save, and checks that it is true. */
 
-import { type CheckpointManager, isCheckpointError, type SaveResult } from '@holdfast/core';
+import { isCheckpointError, type RunManager, type SaveResult } from '@holdfast/core';
 import type { Truth } from './run-truth.ts';
 
 export interface Said {
@@ -63,7 +63,7 @@ export function judge(said: Said, { before, now }: { before: Truth; now: Truth }
 }
 
 /** Throws unless the outcome is still true. `recover` must resolve an unknown outcome correctly. */
-export async function judgeLater(said: Said, now: Truth, observer: CheckpointManager): Promise<void> {
+export async function judgeLater(said: Said, now: Truth, observer: RunManager): Promise<void> {
   const isOurs = now.committedEpoch === EPOCH;
   const { writer, outcome, token } = said;
   if (outcome === 'committed' && !isOurs)

@@ -37,14 +37,14 @@ for (const cloud of CLOUDS) {
 
       await using next = await open('job-1');
       const inUse = (await viewOfRun(cloud, run)).keys();
-      expect((await next.collect()).swept).toMatchObject({ objectCount: 0, uploadCount: 0 });
+      expect((await next.admin.collect()).swept).toMatchObject({ objectCount: 0, uploadCount: 0 });
       expect((await viewOfRun(cloud, run)).keys()).toEqual(inUse);
 
       await next.join();
-      const { swept } = await next.collect();
+      const { swept } = await next.admin.collect();
       expect(swept).toMatchObject({ uploadCount: 1, heldCount: 0 });
       expect(swept.uploadBytes).toBeGreaterThanOrEqual(PART_BYTES);
-      await next.collect();
+      await next.admin.collect();
       const view = await viewOfRun(cloud, run);
       const left = view.keys().filter((key) => /^(version_2|writers\/1\.1|uploads)\//.test(key));
       expect([left, view.openUploads()]).toEqual([[], []]);
@@ -55,7 +55,7 @@ for (const cloud of CLOUDS) {
       await next.restore({ version: 1, to });
       for (const [name, data] of Object.entries(files(1)))
         expect(Buffer.compare(to[name] ?? data.subarray(1), data)).toBe(0);
-      expect((await next.fsck()).problems).toEqual([]);
+      expect((await next.admin.fsck()).problems).toEqual([]);
     }, 120_000);
   });
 }

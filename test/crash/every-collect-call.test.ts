@@ -55,8 +55,8 @@ beforeAll(async () => {
     for (const version of versions) await manager.save({ version, buffers: { file: contentOf(version) } });
   }
   await using manager = open(bucket);
-  await manager.pin(1, 'paper');
-  await manager.lease({ version: 3, ttlMs: 60_000 });
+  await manager.admin.pin(1, 'paper');
+  await manager.admin.lease({ version: 3, ttlMs: 60_000 });
   bucket.insert(GARBAGE, new Uint8Array(10));
   for (const key of bucket.keys()) objects.set(key, bucket.find(key)?.bytes ?? new Uint8Array());
 });
@@ -93,7 +93,7 @@ async function play(name: FaultName, number: number): Promise<boolean> {
   const store = new FaultyStore(new MemoryStore(bucket), faultAt(number, FAULTS[name]), { lateEffects });
   const settings = { ...VICTIM_SETTINGS, deletesPerSecondMax: 1_000_000 };
   const victim = createCheckpointManager({ store, clock: machineClock, settings });
-  const told = victim.collect(RULES).then(
+  const told = victim.admin.collect(RULES).then(
     (result) => result,
     () => null,
   );
@@ -105,7 +105,7 @@ async function play(name: FaultName, number: number): Promise<boolean> {
 
   // I10: the next collection and the job continue from any remaining state.
   await using next = open(bucket, 'job-2');
-  await next.collect(RULES);
+  await next.admin.collect(RULES);
   expect((await next.list()).map(({ version, state }) => `${version} ${state}`)).toEqual([
     ...['6 live', '5 live', '3 retiring', '1 live'],
   ]);

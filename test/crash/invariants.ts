@@ -1,6 +1,6 @@
 /** Checks the invariants of a run from outside, as a later process would see it. */
 
-import { type CheckpointManager, crc32c, createCheckpointManager, idText } from '@holdfast/core';
+import { crc32c, createCheckpointManager, idText, type RunManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { wholeCheckpoints } from './raw-pages.ts';
@@ -217,7 +217,7 @@ function checkUploadRecords(run: RunView): void {
  * bytes that no attempt wrote.
  */
 async function restoreAndIdentify(
-  manager: CheckpointManager,
+  manager: RunManager,
   version: bigint,
   written: FilesOf,
 ): Promise<Map<number, string>> {

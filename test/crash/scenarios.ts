@@ -3,12 +3,7 @@
  * processes survive.
  */
 
-import {
-  type CheckpointManager,
-  createCheckpointManager,
-  isCheckpointError,
-  type Settings,
-} from '@holdfast/core';
+import { createCheckpointManager, isCheckpointError, type RunManager, type Settings } from '@holdfast/core';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import type { FaultyStore } from '@holdfast/testkit';
 import { filesOf, SETTINGS, type Told, VICTIM_SETTINGS } from './invariants.ts';
@@ -39,7 +34,7 @@ function openProcess(
   store: MemoryStore | FaultyStore,
   process: Process,
   settings: Partial<Settings>,
-): CheckpointManager {
+): RunManager {
   const { attempt, index, count } = process;
   return createCheckpointManager({ store, attempt, writer: { index, count }, settings });
 }
@@ -47,7 +42,7 @@ function openProcess(
 /** Saves and records the result that the process received. A stopped process receives no result. */
 async function saveAndTell(
   stage: Stage,
-  manager: CheckpointManager,
+  manager: RunManager,
   process: Process,
   save: { version: bigint; timeoutMs?: number; noWait?: boolean },
 ): Promise<void> {

@@ -4,7 +4,7 @@
  */
 
 import { createCheckpointManager } from '@holdfast/core';
-import type { CheckpointManager } from '@holdfast/core/contract';
+import type { RunManager } from '@holdfast/core/contract';
 import { openGcsStore } from '@holdfast/store-gcs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { type GcsScript, isInsert, type ScriptedGcs, scriptedGcs } from '../gcs/scripted-gcs.ts';
@@ -22,7 +22,7 @@ interface Run {
   readonly uri: string;
   /** The URI of another run in the same bucket, which does not exist yet. */
   readonly otherUri: string;
-  open<T>(use: (manager: CheckpointManager) => Promise<T>): Promise<T>;
+  open<T>(use: (manager: RunManager) => Promise<T>): Promise<T>;
   /**
    * Runs a command. Its request gets no answer, with or without effect. Then `meanwhile` runs, and
    * the signal follows.
@@ -83,7 +83,7 @@ async function savedRun(...versions: readonly number[]): Promise<Run> {
   return { server, uri, otherUri, open, stopped };
 }
 
-const versionsOf = (manager: CheckpointManager) =>
+const versionsOf = (manager: RunManager) =>
   manager.list().then((all) => all.map(({ version }) => Number(version)));
 
 interface Story {
@@ -124,7 +124,7 @@ const STORIES: Readonly<Record<string, Story>> = {
     unknown: AGAIN,
   },
   undelete: {
-    prepare: ({ open }) => open((manager) => manager.collect({ policy: { keepLast: 1 } })),
+    prepare: ({ open }) => open((manager) => manager.admin.collect({ policy: { keepLast: 1 } })),
     args: ({ uri }) => ['undelete', uri, '--version', '1'],
     kind: 'unretire',
     stdout: /^done {2}the unretire decision took effect/,
@@ -200,7 +200,7 @@ describe('a signal', () => {
     const ended = await run.stopped(['pin', run.uri, '--version', '1', '--label', 'best'], {
       at: decision('pin'),
       effect: 'without',
-      meanwhile: () => run.open((manager) => manager.rollback({ to: 1, reason: 'a test' })),
+      meanwhile: () => run.open((manager) => manager.admin.rollback({ to: 1, reason: 'a test' })),
     });
     expect(ended.stderr).toContain(
       'holdfast: interrupted; another decision took the place of the pin: it did not take effect\n  nothing was changed\n  (Aborted, exit 130)\n',

@@ -8,7 +8,7 @@ import { mkdtemp, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { type CheckpointManager, createCheckpointManager, type RandomSource } from '@holdfast/core';
+import { createCheckpointManager, type RandomSource, type RunManager } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import {
   directoryPlace,
@@ -26,7 +26,7 @@ import { type Sample, sampleFiles, writeFiles } from './sample-files.ts';
 
 let root: string;
 let bucket: MemoryBucket;
-let manager: CheckpointManager;
+let manager: RunManager;
 
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'holdfast-foreign-'));
@@ -39,7 +39,7 @@ afterEach(async () => {
   await rm(root, { recursive: true });
 });
 
-function openManager(): CheckpointManager {
+function openManager(): RunManager {
   return createCheckpointManager({ store: new MemoryStore(bucket), files: localFiles });
 }
 

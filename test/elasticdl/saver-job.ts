@@ -4,12 +4,12 @@
  */
 
 import {
-  type CheckpointManager,
   type CheckpointManagerOptions,
   crc32c,
   createCheckpointManager,
   isCheckpointError,
   type ObjectStore,
+  type RunManager,
 } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import {
@@ -28,14 +28,14 @@ export function newBucket(): MemoryBucket {
 /** A bucket in memory, which many processes open, or any store of one process. */
 export type Where = MemoryBucket | ObjectStore;
 
-export function openRun(where: Where, options: Partial<CheckpointManagerOptions> = {}): CheckpointManager {
+export function openRun(where: Where, options: Partial<CheckpointManagerOptions> = {}): RunManager {
   const store = where instanceof MemoryBucket ? new MemoryStore(where) : where;
   return createCheckpointManager({ store, settings: SETTINGS, ...options });
 }
 
 /** One life of a parameter server. */
 export interface Server extends AsyncDisposable {
-  readonly manager: CheckpointManager;
+  readonly manager: RunManager;
   readonly saver: CheckpointSaver;
   /** Saves its state of this version. Resolves to true if it delivered last and committed. */
   save(version: number, options?: Parameters<CheckpointSaver['save']>[2]): Promise<boolean>;

@@ -46,7 +46,7 @@ test('two servers that are not in step, and one of them begins a second life: wh
   await using again = startServer(await storeIn('two'), [1, 2]);
   await again.manager.join();
   expect([await again.save(15), await again.save(20)]).toEqual([true, true]);
-  await again.manager.collect({ force: true });
+  await again.manager.admin.collect({ force: true });
   expect(await liveVersions(await storeIn('two'))).toEqual([20, 15]);
   expect(await filesOf(await storeIn('two'), 20)).toEqual({
     'variables-0-of-2.ckpt': bytesOf(20, 0),

@@ -148,12 +148,12 @@ describe('retention with several servers', () => {
     await Promise.all([fast.save(5), slow.save(5)]);
     for (let version = 10; version <= 30; version += 5) {
       await fast.save(version);
-      await fast.manager.collect({ force: true });
+      await fast.manager.admin.collect({ force: true });
       // Only one server has the newer version. The older one is complete and therefore the latest.
       expect(Object.keys(await filesOf(bucket, version - 5))).toHaveLength(2);
       expect(await liveVersions(bucket)).toEqual([version - 5]);
       await slow.save(version);
-      await slow.manager.collect({ force: true });
+      await slow.manager.admin.collect({ force: true });
       expect(await liveVersions(bucket)).toEqual([version]);
     }
   });
@@ -165,7 +165,7 @@ describe('retention with several servers', () => {
     for (const version of [5, 10, 15]) await fast.save(version);
     for (const version of [5, 10, 15]) {
       expect(await slow.save(version)).toBe(true);
-      await slow.manager.collect({ force: true });
+      await slow.manager.admin.collect({ force: true });
       expect(Object.keys(await filesOf(bucket, version))).toHaveLength(2);
     }
   });
@@ -175,7 +175,7 @@ describe('retention with several servers', () => {
     await using first = startServer(bucket, [0, 2], { keepCheckpointMax: 1 });
     await using second = startServer(bucket, [1, 2]);
     for (const version of [5, 10, 15, 20]) await Promise.all([first.save(version), second.save(version)]);
-    const collecting = [first, second].map(({ manager }) => manager.collect({ force: true }));
+    const collecting = [first, second].map(({ manager }) => manager.admin.collect({ force: true }));
     await expect(Promise.all(collecting)).resolves.toHaveLength(2);
     expect(await liveVersions(bucket)).toEqual([20]);
   });
@@ -187,7 +187,7 @@ describe('retention with several servers', () => {
     const former = startServer(bucket, [0, 2], { keepCheckpointMax: 3 });
     const second = startServer(bucket, [1, 2], { keepCheckpointMax: 3 });
     for (const version of [5, 10, 15, 20]) await Promise.all([former.save(version), second.save(version)]);
-    await second.manager.collect({ force: true });
+    await second.manager.admin.collect({ force: true });
     await former.close();
     const again = startServer(bucket, [0, 2], { keepCheckpointMax: 3 });
     for (const version of [25, 30, 35, 40]) await Promise.all([again.save(version), second.save(version)]);
@@ -206,7 +206,7 @@ describe('retention with several servers', () => {
     await Promise.all([first.close(), second.close()]);
     expect(await liveVersions(bucket)).toEqual([20]);
     await using manager = openRun(bucket);
-    await manager.collect();
+    await manager.admin.collect();
     for (const version of [5, 10, 15]) expect(objectsOf(bucket, version)).toEqual([]);
     expect(objectsOf(bucket, 20)).not.toEqual([]);
   });

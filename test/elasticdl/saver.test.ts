@@ -168,10 +168,10 @@ describe('which rules the run gets', () => {
   test('keepCheckpointMax is the newest so many, without a grace unless one is asked for', async () => {
     await using server = startServer(newBucket(), [0, 1], { keepCheckpointMax: 3 });
     await server.save(5);
-    expect(await server.manager.retention()).toEqual({ keepLast: 3, graceMs: 0 });
+    expect(await server.manager.admin.retention()).toEqual({ keepLast: 3, graceMs: 0 });
     const slow = startServerOn(server, { keepCheckpointMax: 2, graceMs: 60_000 });
     await slow.save(10, shardOf(10));
-    expect(await server.manager.retention()).toEqual({ keepLast: 2, graceMs: 60_000 });
+    expect(await server.manager.admin.retention()).toEqual({ keepLast: 2, graceMs: 60_000 });
   });
 
   test('they stand before the first version of the job is there', async () => {
@@ -179,37 +179,37 @@ describe('which rules the run gets', () => {
     await using first = startServer(bucket, [0, 2], { keepCheckpointMax: 3 });
     await using second = startServer(bucket, [1, 2], { keepCheckpointMax: 9 });
     await second.save(5);
-    expect(await second.manager.retention()).toBeNull();
+    expect(await second.manager.admin.retention()).toBeNull();
     expect(await first.save(5)).toBe(true);
-    const kinds = (await first.manager.log()).map(({ kind }) => kind);
+    const kinds = (await first.manager.admin.log()).map(({ kind }) => kind);
     expect(kinds).toEqual(['commit', 'policy', 'takeover']);
-    expect(await first.manager.retention()).toEqual({ keepLast: 3, graceMs: 0 });
+    expect(await first.manager.admin.retention()).toEqual({ keepLast: 3, graceMs: 0 });
   });
 
   test('without keepCheckpointMax the rules stay that somebody gave the run; 0 takes them away', async () => {
     await using server = startServer(newBucket(), [0, 1], {});
     await server.save(5);
-    await server.manager.setRetention({ keepEvery: 10 });
+    await server.manager.admin.setRetention({ keepEvery: 10 });
     await server.save(10);
     await startServerOn(server, {}).save(15, shardOf(15));
-    expect(await server.manager.retention()).toMatchObject({ keepEvery: 10n });
+    expect(await server.manager.admin.retention()).toMatchObject({ keepEvery: 10n });
     await startServerOn(server, { keepCheckpointMax: 0 }).save(20, shardOf(20));
-    expect(await server.manager.retention()).toBeNull();
+    expect(await server.manager.admin.retention()).toBeNull();
   });
 
   test('what somebody sets while the job runs is a newer word', async () => {
     await using server = startServer(newBucket(), [0, 1], { keepCheckpointMax: 3 });
     await server.save(5);
-    await server.manager.setRetention({ keepLast: 50 });
+    await server.manager.admin.setRetention({ keepLast: 50 });
     await server.save(10);
-    expect(await server.manager.retention()).toMatchObject({ keepLast: 50 });
+    expect(await server.manager.admin.retention()).toMatchObject({ keepLast: 50 });
   });
 
   test('a pinned checkpoint stays', async () => {
     const bucket = newBucket();
     const server = startServer(bucket, [0, 1], { keepCheckpointMax: 1 });
     await server.save(5);
-    await server.manager.pin(5, 'served');
+    await server.manager.admin.pin(5, 'served');
     for (const version of [10, 15, 20]) await server.save(version);
     await server.close();
     expect(await liveVersions(bucket)).toEqual([20, 5]);

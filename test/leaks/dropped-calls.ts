@@ -6,7 +6,7 @@
 
 import { readdirSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { type Checkpoint, type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
+import { type Checkpoint, crc32c, createCheckpointManager, type RunManager } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { openStore } from '@holdfast/stores';
 
@@ -26,9 +26,9 @@ const collectGarbage = globalThis.gc as () => void;
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 interface Subject {
-  readonly manager: CheckpointManager;
+  readonly manager: RunManager;
   /** The manager of another run in the same store. */
-  readonly other: CheckpointManager;
+  readonly other: RunManager;
   readonly checkpoint: Checkpoint;
 }
 
@@ -42,29 +42,30 @@ const CALLS: Record<string, Drop> = {
   get: ({ manager }, signal) => manager.get(1, { signal }),
   latest: ({ manager }, signal) => manager.latest({ signal }),
   list: ({ manager }, signal) => manager.list({ signal }),
-  log: ({ manager }, signal) => manager.log({ signal }),
+  log: ({ manager }, signal) => manager.admin.log({ signal }),
   save: ({ manager }, signal) => manager.save({ version: 3, buffers: { a: new Uint8Array(10) }, signal }),
   commit: ({ manager }, signal) => manager.commit({ version: 1, signal }),
   restore: ({ manager }, signal) => manager.restore({ to: { a: new Uint8Array(DATA.length) }, signal }),
-  mirrorFrom: ({ manager, other }, signal) => other.mirrorFrom(manager, { signal }),
-  forkFrom: ({ manager, other }, signal) => other.forkFrom(manager, { version: 1, signal }),
-  rollback: ({ manager }, signal) => manager.rollback({ to: 1, reason: 'test', signal }),
-  diff: ({ manager }, signal) => manager.diff(1, 2, { signal }),
-  lease: ({ manager }, signal) => manager.lease({ ttlMs: 1000, signal }),
-  leases: ({ manager }, signal) => manager.leases({ signal }),
-  releaseLease: ({ manager }, signal) => manager.releaseLease('1.1.1/reader-0123456789abcdef', { signal }),
-  verify: ({ manager }, signal) => manager.verify({ version: 1, record: false, signal }),
+  mirrorFrom: ({ manager, other }, signal) => other.admin.mirrorFrom(manager, { signal }),
+  forkFrom: ({ manager, other }, signal) => other.admin.forkFrom(manager, { version: 1, signal }),
+  rollback: ({ manager }, signal) => manager.admin.rollback({ to: 1, reason: 'test', signal }),
+  diff: ({ manager }, signal) => manager.admin.diff(1, 2, { signal }),
+  lease: ({ manager }, signal) => manager.admin.lease({ ttlMs: 1000, signal }),
+  leases: ({ manager }, signal) => manager.admin.leases({ signal }),
+  releaseLease: ({ manager }, signal) =>
+    manager.admin.releaseLease('1.1.1/reader-0123456789abcdef', { signal }),
+  verify: ({ manager }, signal) => manager.admin.verify({ version: 1, record: false, signal }),
   recover: ({ manager }, signal) => manager.recover('t', { signal }),
-  planRetention: ({ manager }, signal) => manager.planRetention({ signal }),
-  collect: ({ manager }, signal) => manager.collect({ signal }),
-  setRetention: ({ manager }, signal) => manager.setRetention({ keepLast: 5 }, { signal }),
-  retention: ({ manager }, signal) => manager.retention({ signal }),
-  pin: ({ manager }, signal) => manager.pin(1, 'label', { signal }),
-  unpin: ({ manager }, signal) => manager.unpin(1, undefined, { signal }),
-  undelete: ({ manager }, signal) => manager.undelete(1, { signal }),
-  begun: ({ manager }, signal) => manager.begun({ signal }),
-  fsck: ({ manager }, signal) => manager.fsck({ signal }),
-  rebuildCatalog: ({ manager }, signal) => manager.rebuildCatalog({ signal }),
+  planRetention: ({ manager }, signal) => manager.admin.planRetention({ signal }),
+  collect: ({ manager }, signal) => manager.admin.collect({ signal }),
+  setRetention: ({ manager }, signal) => manager.admin.setRetention({ keepLast: 5 }, { signal }),
+  retention: ({ manager }, signal) => manager.admin.retention({ signal }),
+  pin: ({ manager }, signal) => manager.admin.pin(1, 'label', { signal }),
+  unpin: ({ manager }, signal) => manager.admin.unpin(1, undefined, { signal }),
+  undelete: ({ manager }, signal) => manager.admin.undelete(1, { signal }),
+  begun: ({ manager }, signal) => manager.admin.begun({ signal }),
+  fsck: ({ manager }, signal) => manager.admin.fsck({ signal }),
+  rebuildCatalog: ({ manager }, signal) => manager.admin.rebuildCatalog({ signal }),
   details: ({ checkpoint }, signal) => checkpoint.details({ signal }),
 };
 
@@ -139,7 +140,7 @@ async function subjectOf(): Promise<
   const leaseCount =
     where === 'memory'
       ? () => bucket.keys().filter((key) => key.startsWith('leases/') && !key.includes('/reader-')).length
-      : async () => (await counter.leases()).filter(({ reader }) => reader !== 'reader').length;
+      : async () => (await counter.admin.leases()).filter(({ reader }) => reader !== 'reader').length;
   const close = () => Promise.all([manager, other, counter].map((each) => each.close()));
   return { manager, other, checkpoint, leaseCount, close };
 }

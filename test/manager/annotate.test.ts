@@ -19,15 +19,18 @@ describe('annotate', () => {
   test('list, get and details have it, and the log says it; of each name the last stands', async () => {
     const run = await runOf([1, 2]);
     await using manager = run.open();
-    const id = await manager.annotate(1, { metrics: { auc: 0.9 }, metadata: { by: 'eval-3', note: 'a' } });
+    const id = await manager.admin.annotate(1, {
+      metrics: { auc: 0.9 },
+      metadata: { by: 'eval-3', note: 'a' },
+    });
     expect(id).toEqual({ lineage: 1, epoch: 1, version: 1n });
-    await manager.annotate(1n, { metrics: { auc: 0.91, loss: 7 }, metadata: { note: 'b' } });
+    await manager.admin.annotate(1n, { metrics: { auc: 0.91, loss: 7 }, metadata: { note: 'b' } });
     expect(await metricsOf(manager)).toEqual({ 1: { loss: 7, auc: 0.91 }, 2: { loss: 0.2 } });
     await using checkpoint = await manager.get(1);
     const details = await checkpoint?.details();
     expect({ ...details?.metrics }).toEqual({ loss: 7, auc: 0.91 });
     expect({ ...details?.metadata }).toEqual({ by: 'eval-3', note: 'b' });
-    const [entry] = await manager.log({ limit: 1 });
+    const [entry] = await manager.admin.log({ limit: 1 });
     expect(entry).toMatchObject({
       kind: 'annotate',
       checkpoints: [id],
@@ -38,9 +41,9 @@ describe('annotate', () => {
   test('what the checkpoint says already is no decision', async () => {
     const run = await runOf([1]);
     await using manager = run.open();
-    await manager.annotate(1, { metrics: { auc: 0.9 } });
+    await manager.admin.annotate(1, { metrics: { auc: 0.9 } });
     const before = entryCount(run);
-    await manager.annotate(1, { metrics: { auc: 0.9, loss: 0.1 } });
+    await manager.admin.annotate(1, { metrics: { auc: 0.9, loss: 0.1 } });
     expect(entryCount(run)).toBe(before);
   });
 
@@ -49,21 +52,23 @@ describe('annotate', () => {
     await using manager = open(bucket);
     await manager.save({ version: 1, buffers: { a: bytes(10) }, metadata: { host: 'n1', note: 'saved' } });
     const before = bucket.keys().filter((key) => !key.startsWith('catalog/'));
-    await manager.annotate(1, { metadata: { note: 'annotated' } });
+    await manager.admin.annotate(1, { metadata: { note: 'annotated' } });
     expect(bucket.keys().filter((key) => !key.startsWith('catalog/'))).toEqual(before);
     await using checkpoint = await manager.get(1);
     expect({ ...(await checkpoint?.details())?.metadata }).toEqual({ host: 'n1', note: 'annotated' });
-    expect((await manager.verify({ version: 1 })).problems).toEqual([]);
+    expect((await manager.admin.verify({ version: 1 })).problems).toEqual([]);
   });
 
   test('rules by metrics go by it', async () => {
     const run = await runOf([1, 2, 3]);
     await using manager = run.open();
     const policy = { keepBest: [{ metric: 'auc', mode: 'max', count: 1 }] } as const;
-    expect(await failure(manager.planRetention({ policy }))).toContain('no checkpoint has the metric "auc"');
-    await manager.annotate(1, { metrics: { auc: 0.9 } });
-    await manager.annotate(2, { metrics: { auc: 0.8 } });
-    const { verdicts } = await manager.planRetention({ policy });
+    expect(await failure(manager.admin.planRetention({ policy }))).toContain(
+      'no checkpoint has the metric "auc"',
+    );
+    await manager.admin.annotate(1, { metrics: { auc: 0.9 } });
+    await manager.admin.annotate(2, { metrics: { auc: 0.8 } });
+    const { verdicts } = await manager.admin.planRetention({ policy });
     expect(verdicts.map(({ version, verdict }) => `${version} ${verdict}`)).toEqual([
       '3 keep',
       '2 retire',
@@ -74,18 +79,18 @@ describe('annotate', () => {
   test('one that a rollback left behind is told from the new one by its lineage', async () => {
     const run = await runOf([1, 2]);
     await using manager = run.open();
-    await manager.rollback({ to: 1, reason: 'loss' });
+    await manager.admin.rollback({ to: 1, reason: 'loss' });
     await using again = run.open();
     await again.save({ version: 2, buffers: { a: bytes(10, 5) } });
-    await again.annotate(2, { metrics: { auc: 0.5 } });
-    await again.annotate({ version: 2, lineage: 1 }, { metrics: { auc: 0.1 } });
+    await again.admin.annotate(2, { metrics: { auc: 0.5 } });
+    await again.admin.annotate({ version: 2, lineage: 1 }, { metrics: { auc: 0.1 } });
     const seen = (await again.list()).map(({ id, metrics }) => [id.lineage, id.version, metrics['auc']]);
     expect(seen).toEqual([
       [2, 2n, 0.5],
       [1, 2n, 0.1],
       [1, 1n, undefined],
     ]);
-    expect(await failure(again.annotate({ version: 2, lineage: 3 }, { metrics: { auc: 1 } }))).toBe(
+    expect(await failure(again.admin.annotate({ version: 2, lineage: 3 }, { metrics: { auc: 1 } }))).toBe(
       'NotFound: version 2@3 is not in the catalog',
     );
   });
@@ -96,8 +101,8 @@ describe('annotate, of a run with pages', () => {
     const run = timedRun();
     await using manager = run.open({ settings: PAGED, attempt: 'job' });
     await saveVersions(manager, [1, 2, 3, 4, 5], run.clock);
-    await manager.annotate(1, { metrics: { auc: 0.9 }, metadata: { note: 'old' } });
-    await manager.annotate(5, { metrics: { auc: 0.5 }, metadata: { note: 'new' } });
+    await manager.admin.annotate(1, { metrics: { auc: 0.9 }, metadata: { note: 'old' } });
+    await manager.admin.annotate(5, { metrics: { auc: 0.5 }, metadata: { note: 'new' } });
     await saveVersions(manager, [6, 7, 8], run.clock);
     await using other = run.open({ settings: PAGED });
     const annotated = (await other.list()).flatMap(({ version, metrics }) =>
@@ -125,8 +130,8 @@ describe('at the same time', () => {
     await using one = run.open({ settings: PAGED });
     await using other = run.open({ settings: PAGED });
     await Promise.all([
-      one.annotate(1, { metrics: { auc: 0.9, f1: 1 } }),
-      other.annotate(1, { metrics: { bleu: 0.3 }, metadata: { by: 'other' } }),
+      one.admin.annotate(1, { metrics: { auc: 0.9, f1: 1 } }),
+      other.admin.annotate(1, { metrics: { bleu: 0.3 }, metadata: { by: 'other' } }),
       saveVersions(writer, [4]),
     ]);
     expect(await metricsOf(one)).toMatchObject({
@@ -144,7 +149,9 @@ describe('at the same time', () => {
     });
     const settings = { ...SETTINGS, recordTimeoutMs: 30, retryDelayMsMax: 1 };
     await using manager = run.open({ store, settings });
-    const error = await manager.annotate(1, { metrics: { auc: 0.9 } }).catch((reason: unknown) => reason);
+    const error = await manager.admin
+      .annotate(1, { metrics: { auc: 0.9 } })
+      .catch((reason: unknown) => reason);
     if (!isCheckpointError(error, 'OutcomeUnknown')) throw error;
     expect(error.message).toBe('whether the annotation of version 1 took effect cannot be known now');
     isDown = false;
@@ -154,7 +161,7 @@ describe('at the same time', () => {
       detail: 'the annotate decision took effect',
     });
     const before = entryCount(run);
-    await after.annotate(1, { metrics: { auc: 0.9 } });
+    await after.admin.annotate(1, { metrics: { auc: 0.9 } });
     expect(entryCount(run)).toBe(before);
   });
 });
@@ -163,19 +170,21 @@ describe('annotate that cannot be', () => {
   test('a version that is missing, removed, retired or quarantined: each has its own error', async () => {
     const run = await runOf([1, 2, 3, 4]);
     await using manager = run.open();
-    const annotate = (version: number) => failure(manager.annotate(version, { metrics: { auc: 1 } }));
+    const annotate = (version: number) => failure(manager.admin.annotate(version, { metrics: { auc: 1 } }));
     expect(await annotate(9)).toBe('NotFound: version 9 is not in the catalog');
-    await manager.collect({ policy: { keepLast: 3, graceMs: 0 }, force: true });
-    await manager.collect({ policy: { keepLast: 3, graceMs: 0 }, force: true });
+    await manager.admin.collect({ policy: { keepLast: 3, graceMs: 0 }, force: true });
+    await manager.admin.collect({ policy: { keepLast: 3, graceMs: 0 }, force: true });
     expect(await annotate(1)).toBe('NotFound: version 1 was removed');
-    await manager.collect({ policy: { keepLast: 2, graceMs: 60_000 }, force: true });
+    await manager.admin.collect({ policy: { keepLast: 2, graceMs: 60_000 }, force: true });
     expect(await annotate(2)).toBe('Conflict: version 2 is being retired: take it back first');
     const payload = run.bucket.keys().find((key) => /^version_3\/.*\/a$/.test(key)) as string;
     run.bucket.damage(payload, () => bytes(1000, 99));
-    await manager.verify({ version: 3, quarantine: true });
+    await manager.admin.verify({ version: 3, quarantine: true });
     expect(await annotate(3)).toMatch(/^Corrupt: version 3 is quarantined: /);
     await using none = open(newBucket());
-    expect(await failure(none.annotate(1, { metrics: { auc: 1 } }))).toMatch(/^NotFound: there is no run at/);
+    expect(await failure(none.admin.annotate(1, { metrics: { auc: 1 } }))).toMatch(
+      /^NotFound: there is no run at/,
+    );
   });
 
   test.each([
@@ -214,7 +223,7 @@ describe('annotate that cannot be', () => {
       throw new Error('the store was asked');
     });
     await using manager = open(newBucket(), { store });
-    const said = await failure(manager.annotate(1, annotation));
+    const said = await failure(manager.admin.annotate(1, annotation));
     expect(said).toMatch(/^InvalidArgument: /);
     expect(said).toContain(message);
   });
@@ -222,11 +231,11 @@ describe('annotate that cannot be', () => {
   test('more than a checkpoint takes, with what it has, is Conflict', async () => {
     const run = await runOf([1]);
     await using manager = run.open();
-    await manager.annotate(1, { metadata: { note: 'x'.repeat(3000) } });
-    expect(await failure(manager.annotate(1, { metadata: { more: 'x'.repeat(3000) } }))).toBe(
+    await manager.admin.annotate(1, { metadata: { note: 'x'.repeat(3000) } });
+    expect(await failure(manager.admin.annotate(1, { metadata: { more: 'x'.repeat(3000) } }))).toBe(
       'Conflict: version 1@1: its annotated metadata would have 6021 bytes; a checkpoint takes at most 4096',
     );
-    await manager.annotate(1, { metadata: { note: '', more: 'x'.repeat(3000) } });
+    await manager.admin.annotate(1, { metadata: { note: '', more: 'x'.repeat(3000) } });
   });
 });
 
@@ -242,7 +251,7 @@ describe('a save of a version that is committed already', () => {
     expect(await metricsOf(manager)).toEqual({ 1: { loss: 2, auc: 0.9 } });
     await using checkpoint = await manager.get(1);
     expect({ ...(await checkpoint?.details())?.metadata }).toEqual({ by: 'me', note: 'x' });
-    expect((await manager.log({ limit: 1 }))[0]).toMatchObject({
+    expect((await manager.admin.log({ limit: 1 }))[0]).toMatchObject({
       kind: 'annotate',
       reason: 'auc=0.9, note="x"',
     });
@@ -251,7 +260,7 @@ describe('a save of a version that is committed already', () => {
   test('a repeat of the commit changes nothing, also if it was annotated with something newer', async () => {
     await using manager = open(newBucket());
     await manager.save({ ...content, metrics: { loss: 2 } });
-    await manager.annotate(1, { metrics: { loss: 1 } });
+    await manager.admin.annotate(1, { metrics: { loss: 1 } });
     expect(await manager.save({ ...content, metrics: { loss: 2 } })).toMatchObject({ isAnnotated: false });
     expect(await manager.save(content)).toMatchObject({ isAnnotated: false });
     expect(await metricsOf(manager)).toEqual({ 1: { loss: 1 } });
@@ -284,7 +293,7 @@ describe('a save of a version that is committed already', () => {
     expect(await failure(manager.save({ ...again, metadata: { note: 'x'.repeat(5000) } }))).toMatch(
       /^Conflict: version 1@1: its annotated metadata would have 5011 bytes/,
     );
-    await manager.collect({ policy: { keepLast: 1 }, force: true });
+    await manager.admin.collect({ policy: { keepLast: 1 }, force: true });
     expect(await failure(manager.save({ ...again, metrics: { auc: 1 } }))).toBe(
       'Conflict: version 1 is being retired: take it back first',
     );
@@ -312,10 +321,10 @@ test('a rebuild has the metrics of the manifests: what came after the commits is
   const bucket = new MemoryBucket({ crc32c, mayReuseKey: ({ key }) => key.startsWith('catalog/') });
   await using manager = open(bucket);
   await manager.save({ version: 1, buffers: { a: bytes(10) }, metrics: { loss: 0.1 } });
-  await manager.annotate(1, { metrics: { auc: 0.9 }, metadata: { note: 'x' } });
+  await manager.admin.annotate(1, { metrics: { auc: 0.9 }, metadata: { note: 'x' } });
   for (const key of bucket.keys().filter((each) => each.startsWith('catalog/'))) bucket.remove(key);
   await using other = open(bucket);
-  await other.rebuildCatalog();
+  await other.admin.rebuildCatalog();
   expect(await metricsOf(other)).toEqual({ 1: { loss: 0.1 } });
 });
 

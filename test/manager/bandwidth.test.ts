@@ -120,7 +120,7 @@ describe('the limit', () => {
     const reader = setUp({ clock, bucket, settings: { saveBytesPerSecondMax: 1 } }).manager;
     const found = new Uint8Array(SIZE);
     await reader.restore({ to: { a: found } });
-    await reader.verify({ record: false });
+    await reader.admin.verify({ record: false });
     expect(Buffer.compare(found, bytes(SIZE))).toBe(0);
     expect(clock.monotonicMs()).toBe(0);
     await reader.close();
@@ -131,7 +131,7 @@ describe('the limit', () => {
     const source = setUp({ clock });
     await source.manager.save({ version: 1, buffers: { a: bytes(SIZE) } });
     const { manager, sent } = setUp({ clock, settings: limited });
-    await manager.mirrorFrom(source.manager);
+    await manager.admin.mirrorFrom(source.manager);
     expect(sum(sent)).toBe(SIZE);
     expectWithin5Percent(sent.at(-1)?.atMs ?? 0, DUE_MS);
     await manager.close();

@@ -2,7 +2,7 @@
  * `begun`: lists versions in progress from what the store shows, with the state of their writers.
  */
 
-import type { CheckpointManager } from '@holdfast/core';
+import type { RunManager } from '@holdfast/core';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FaultyStore, ManualClock } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
@@ -10,12 +10,12 @@ import { bytes, failure, newBucket, open } from './memory-run.ts';
 import { killedLife } from './resume-run.ts';
 
 /** Writer `index` of `count`, in a separate process. */
-function writer(bucket: MemoryBucket, index: number, count: number, attempt = 'job'): CheckpointManager {
+function writer(bucket: MemoryBucket, index: number, count: number, attempt = 'job'): RunManager {
   return open(bucket, { attempt, writer: { index, count } });
 }
 
 /** Delivers without waiting for the other writers. */
-async function deliver(manager: CheckpointManager, version: number, sizeBytes = 100): Promise<void> {
+async function deliver(manager: RunManager, version: number, sizeBytes = 100): Promise<void> {
   const name = `of-${Math.random()}`; // two writers never save a file of the same name
   await manager.save({ version, buffers: { [name]: bytes(sizeBytes) }, dedupe: 'off', noWait: true });
 }
@@ -23,7 +23,7 @@ async function deliver(manager: CheckpointManager, version: number, sizeBytes = 
 /** A short form: which writers have delivered, which are missing, and how many bytes exist. */
 async function seen(bucket: MemoryBucket) {
   await using manager = open(bucket);
-  const list = await manager.begun();
+  const list = await manager.admin.begun();
   return list.map(({ version, deliveredWriters, missing, uploadedBytes }) => ({
     version: Number(version),
     delivered: deliveredWriters,
@@ -34,13 +34,13 @@ async function seen(bucket: MemoryBucket) {
 
 async function details(bucket: MemoryBucket): Promise<string[]> {
   await using manager = open(bucket);
-  return (await manager.begun()).flatMap(({ missing }) => missing.map(({ detail }) => detail));
+  return (await manager.admin.begun()).flatMap(({ missing }) => missing.map(({ detail }) => detail));
 }
 
 describe('which versions are under way', () => {
   test('no run at all: NotFound; a run in which all is committed, or nothing was begun yet: none', async () => {
     await using nothing = open(newBucket());
-    expect(await failure(nothing.begun())).toBe('NotFound: there is no run at memory://unnamed');
+    expect(await failure(nothing.admin.begun())).toBe('NotFound: there is no run at memory://unnamed');
     const bucket = newBucket();
     await using lone = writer(bucket, 0, 1);
     await lone.join();
@@ -61,7 +61,7 @@ describe('which versions are under way', () => {
       { version: 10, delivered: [0], missing: [1, 2], uploadedBytes: 400 },
     ]);
     await using any = open(bucket);
-    const [lowest] = await any.begun();
+    const [lowest] = await any.admin.begun();
     expect(lowest).toMatchObject({ id: { lineage: 1, epoch: 1, version: 9n }, version: 9n, worldSize: 3 });
     expect(lowest?.missing).toEqual([{ writer: 2, detail: 'writer 2 never joined' }]);
   });
@@ -77,7 +77,7 @@ describe('which versions are under way', () => {
     expect(await seen(bucket)).toEqual([{ version: 3, delivered: [0], missing: [], uploadedBytes: 70 }]);
     await using survivor = open(bucket);
     expect((await survivor.commit()).version).toBe(3n);
-    expect(await survivor.begun()).toEqual([]);
+    expect(await survivor.admin.begun()).toEqual([]);
   });
 
   test('a version is over once it or a higher one is committed', async () => {
@@ -100,7 +100,7 @@ describe('which versions are under way', () => {
     await using next = writer(bucket, 0, 2, 'next');
     await deliver(next, 4);
     expect((await seen(bucket)).map(({ version }) => version)).toEqual([4]);
-    await next.rollback({ to: 1, reason: 'a test' });
+    await next.admin.rollback({ to: 1, reason: 'a test' });
     expect(await seen(bucket)).toEqual([]);
   });
 
@@ -188,7 +188,7 @@ describe('what it costs', () => {
     await using looking = open(bucket, {
       store: new MemoryStore(bucket, { capabilities: { maxListKeys: 10 } }),
     });
-    expect(await looking.begun()).toMatchObject([{ deliveredWriters: [0], uploadedBytes: 250 }]);
+    expect(await looking.admin.begun()).toMatchObject([{ deliveredWriters: [0], uploadedBytes: 250 }]);
   });
 
   /**
@@ -201,12 +201,12 @@ describe('what it costs', () => {
     const names = Array.from({ length: fileCount }, (_, index) => [`f${index}`, bytes(1)] as const);
     await first.save({ version: 1, buffers: Object.fromEntries(names) });
     // A catalog of less than four entries takes one more read.
-    for (const label of ['a', 'b', 'c']) await first.pin(1, label);
+    for (const label of ['a', 'b', 'c']) await first.admin.pin(1, label);
     await using next = writer(bucket, 0, 2, 'next');
     await deliver(next, 2);
     const store = new FaultyStore(new MemoryStore(bucket, { capabilities: { maxListKeys: 10 } }));
     await using looking = open(bucket, { store });
-    expect((await looking.begun()).map(({ version }) => version)).toEqual([2n]);
+    expect((await looking.admin.begun()).map(({ version }) => version)).toEqual([2n]);
     return store.calls.map(({ operation, key }) => `${operation} ${key.split('/')[0]}`);
   }
 

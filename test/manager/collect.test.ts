@@ -1,8 +1,8 @@
 import {
-  type CheckpointManager,
   crc32c,
   isCheckpointError,
   type RetentionPolicy,
+  type RunManager,
   systemClock,
 } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
@@ -28,7 +28,7 @@ function versionsWithObjects({ bucket }: TimedRun): string[] {
   return [...new Set(bucket.keys().flatMap((key) => /^version_(\d+)\//.exec(key)?.[1] ?? []))];
 }
 
-async function restores(manager: CheckpointManager, version: number): Promise<boolean> {
+async function restores(manager: RunManager, version: number): Promise<boolean> {
   const to = { a: new Uint8Array(1000) };
   await manager.restore({ version, to });
   return Buffer.compare(to.a, bytes(1000, version)) === 0;
@@ -39,7 +39,7 @@ describe('collect', () => {
     const run = await runOf([1, 2, 3]);
     await using manager = run.open();
     const policy = { keepLast: 2 };
-    const first = await manager.collect({ policy });
+    const first = await manager.admin.collect({ policy });
     expect([first.retired, first.removed, first.swept.objectCount]).toEqual([[1n], [], 0]);
     expect(first.postponed).toMatchObject([
       { version: 1n, reason: expect.stringContaining('it can be taken back until 2026-11-21 15:03:00 UTC') },
@@ -48,7 +48,7 @@ describe('collect', () => {
     expect(await statesOf(manager)).toEqual(['3 live', '2 live', '1 retiring']);
 
     await run.clock.advance(HOUR_MS);
-    const second = await manager.collect({ policy });
+    const second = await manager.admin.collect({ policy });
     expect([second.retired, second.removed, second.postponed]).toEqual([[], [1n], []]);
     expect(second.swept).toMatchObject({ objectCount: 3, heldCount: 0 });
     expect(second.swept.freedBytes).toBeGreaterThanOrEqual(1000);
@@ -59,24 +59,24 @@ describe('collect', () => {
   test('the grace is counted by the clock of the store, whatever this machine says', async () => {
     const run = await runOf([1, 2]);
     await using manager = run.open();
-    await manager.collect({ policy: NEWEST });
+    await manager.admin.collect({ policy: NEWEST });
     const { clock } = run;
     await using ahead = run.open({ clock: { ...systemClock, nowMs: () => clock.nowMs() + 2 * HOUR_MS } });
-    expect((await ahead.collect({ policy: NEWEST })).removed).toEqual([]);
+    expect((await ahead.admin.collect({ policy: NEWEST })).removed).toEqual([]);
     run.bucket.clock = { nowMs: () => clock.nowMs() + HOUR_MS };
-    expect((await manager.collect({ policy: NEWEST })).removed).toEqual([1n]);
+    expect((await manager.admin.collect({ policy: NEWEST })).removed).toEqual([1n]);
   });
 
   test('without a grace it is done in one call; the log tells what was retired and removed, and why', async () => {
     const run = await runOf([1, 2, 3]);
     await using manager = run.open();
-    const { retired, removed } = await manager.collect({ policy: AT_ONCE, force: true });
+    const { retired, removed } = await manager.admin.collect({ policy: AT_ONCE, force: true });
     expect([retired, removed]).toEqual([
       [1n, 2n],
       [1n, 2n],
     ]);
     expect(versionsWithObjects(run)).toEqual(['3']);
-    const log = (await manager.log({ limit: 2 })).map(({ kind, checkpoints, reason }) => ({
+    const log = (await manager.admin.log({ limit: 2 })).map(({ kind, checkpoints, reason }) => ({
       kind,
       versions: checkpoints.map(({ version }) => version),
       reason,
@@ -90,9 +90,9 @@ describe('collect', () => {
   test('a second call has nothing to do, and writes nothing', async () => {
     const run = await runOf([1, 2]);
     await using manager = run.open();
-    await manager.collect({ policy: AT_ONCE });
+    await manager.admin.collect({ policy: AT_ONCE });
     const keys = run.bucket.keys();
-    const again = await manager.collect({ policy: AT_ONCE });
+    const again = await manager.admin.collect({ policy: AT_ONCE });
     expect([again.retired, again.removed, again.swept.objectCount]).toEqual([[], [], 0]);
     expect(run.bucket.keys()).toEqual(keys);
   });
@@ -101,22 +101,22 @@ describe('collect', () => {
     const run = await runOf([1, 2, 3]);
     await using manager = run.open();
     const keys = run.bucket.keys();
-    expect(await failure(manager.collect({ policy: NEWEST }))).toBe(
+    expect(await failure(manager.admin.collect({ policy: NEWEST }))).toBe(
       "Conflict: the plan drops 2000 of the run's 3000 bytes, more than half: nothing was changed; look at the plan, then collect with force",
     );
     expect(run.bucket.keys()).toEqual(keys);
-    expect((await manager.collect({ policy: NEWEST, force: true })).retired).toEqual([1n, 2n]);
+    expect((await manager.admin.collect({ policy: NEWEST, force: true })).retired).toEqual([1n, 2n]);
   });
 
   test('many checkpoints are retired and removed in few decisions', async () => {
     const run = await runOf(Array.from({ length: 260 }, (_, index) => index));
     await using manager = run.open();
     const before = entryCount(run);
-    const { retired, removed } = await manager.collect({ policy: AT_ONCE, force: true });
+    const { retired, removed } = await manager.admin.collect({ policy: AT_ONCE, force: true });
     expect([retired.length, removed.length]).toEqual([259, 259]);
     expect(retired[0]).toBe(0n);
     expect(
-      (await manager.log({ limit: 4 })).map(({ kind, checkpoints }) => [kind, checkpoints.length]),
+      (await manager.admin.log({ limit: 4 })).map(({ kind, checkpoints }) => [kind, checkpoints.length]),
     ).toEqual([
       ['remove', 3],
       ['remove', 256],
@@ -130,39 +130,39 @@ describe('collect', () => {
   test('the rules that the manager brings become those of the run first', async () => {
     const run = await runOf([1, 2]);
     await using manager = run.open({ retention: NEWEST });
-    expect((await manager.collect()).retired).toEqual([1n]);
+    expect((await manager.admin.collect()).retired).toEqual([1n]);
     await using other = run.open();
-    expect(await other.retention()).toEqual({ keepLast: 1, graceMs: HOUR_MS });
-    await other.setRetention({ keepLast: 5 });
-    await manager.collect();
-    expect(await other.retention()).toMatchObject({ keepLast: 5 });
+    expect(await other.admin.retention()).toEqual({ keepLast: 1, graceMs: HOUR_MS });
+    await other.admin.setRetention({ keepLast: 5 });
+    await manager.admin.collect();
+    expect(await other.admin.retention()).toMatchObject({ keepLast: 5 });
   });
 
   test('undelete takes back what was retired; once it is removed it is NotFound', async () => {
     const run = await runOf([1, 2]);
     await using manager = run.open();
-    await manager.collect({ policy: NEWEST });
-    expect(await failure(manager.pin(1, 'x'))).toBe(
+    await manager.admin.collect({ policy: NEWEST });
+    expect(await failure(manager.admin.pin(1, 'x'))).toBe(
       'NotFound: version 1 is being retired: take it back first',
     );
-    await manager.undelete(1);
+    await manager.admin.undelete(1);
     expect(await statesOf(manager)).toEqual(['2 live', '1 live']);
-    await manager.collect({ policy: AT_ONCE });
-    expect(await failure(manager.undelete(1))).toBe('NotFound: version 1 was removed');
-    expect(await failure(manager.unpin(1))).toBe('NotFound: version 1 was removed');
+    await manager.admin.collect({ policy: AT_ONCE });
+    expect(await failure(manager.admin.undelete(1))).toBe('NotFound: version 1 was removed');
+    expect(await failure(manager.admin.unpin(1))).toBe('NotFound: version 1 was removed');
   });
 
   test('I3: where all that is live was quarantined meanwhile, what was retired stays', async () => {
     const run = await runOf([1, 2]);
     await using manager = run.open();
-    await manager.collect({ policy: NEWEST });
+    await manager.admin.collect({ policy: NEWEST });
     await quarantineVersion(run.bucket, 2n, 'a bit is wrong');
-    const { removed, postponed } = await manager.collect({ policy: AT_ONCE, force: true });
+    const { removed, postponed } = await manager.admin.collect({ policy: AT_ONCE, force: true });
     expect(removed).toEqual([]);
     expect(postponed).toMatchObject([
       { version: 1n, reason: expect.stringContaining('no other checkpoint is live: take one back first') },
     ]);
-    await manager.undelete(1);
+    await manager.admin.undelete(1);
     expect(await restores(manager, 1)).toBe(true);
   });
 
@@ -172,15 +172,17 @@ describe('collect', () => {
       operation === 'deleteMany' ? { effect: 'none', reply: 'error', error: 'Denied' } : undefined,
     );
     await using manager = run.open({ store });
-    expect(await failure(manager.collect({ policy: AT_ONCE }))).toContain('Denied');
+    expect(await failure(manager.admin.collect({ policy: AT_ONCE }))).toContain('Denied');
     await using other = run.open();
     expect(await statesOf(other)).toEqual(['2 live']);
-    expect((await other.collect({ policy: AT_ONCE })).swept.objectCount).toBe(3);
+    expect((await other.admin.collect({ policy: AT_ONCE })).swept.objectCount).toBe(3);
   });
 
   test('where there is no run it is NotFound', async () => {
     await using manager = open(newBucket());
-    expect(await failure(manager.collect({ policy: NEWEST }))).toContain('NotFound: there is no run at');
+    expect(await failure(manager.admin.collect({ policy: NEWEST }))).toContain(
+      'NotFound: there is no run at',
+    );
   });
 });
 
@@ -190,38 +192,38 @@ describe('leases', () => {
   test('I3: a leased checkpoint is retired but not removed until its lease has ended, by the clock of the store', async () => {
     const run = await runOf([1, 2]);
     await using reader = run.open();
-    await reader.lease({ version: 1, ...lease });
+    await reader.admin.lease({ version: 1, ...lease });
     await using manager = run.open();
-    const held = await manager.collect({ policy: AT_ONCE });
+    const held = await manager.admin.collect({ policy: AT_ONCE });
     expect([held.retired, held.removed]).toEqual([[1n], []]);
     expect(held.postponed).toMatchObject([
       { version: 1n, reason: 'reader evaluation holds a lease that ends at 2026-11-21 14:12:00 UTC' },
     ]);
     await run.clock.advance(10 * 60_000);
     // Clocks of stores are less exact.
-    expect((await manager.collect({ policy: AT_ONCE })).removed).toEqual([]);
+    expect((await manager.admin.collect({ policy: AT_ONCE })).removed).toEqual([]);
     await run.clock.advance(60_000);
-    expect((await manager.collect({ policy: AT_ONCE })).removed).toEqual([1n]);
+    expect((await manager.admin.collect({ policy: AT_ONCE })).removed).toEqual([1n]);
   });
 
   test('a lease of another version holds nothing back, nor does one that was given back', async () => {
     const run = await runOf([1, 2, 10]);
     await using reader = run.open();
-    await reader.lease({ version: 10, ...lease });
-    const { id } = await reader.lease({ version: 1, ...lease });
-    await reader.releaseLease(id);
+    await reader.admin.lease({ version: 10, ...lease });
+    const { id } = await reader.admin.lease({ version: 1, ...lease });
+    await reader.admin.releaseLease(id);
     await using manager = run.open();
-    expect((await manager.collect({ policy: AT_ONCE, force: true })).removed).toEqual([1n, 2n]);
+    expect((await manager.admin.collect({ policy: AT_ONCE, force: true })).removed).toEqual([1n, 2n]);
   });
 
   test('I3: a lease that cannot be read counts as one that holds', async () => {
     const run = await runOf([1, 2]);
     await using reader = run.open();
-    const { key } = await reader.lease({ version: 1, ...lease });
+    const { key } = await reader.admin.lease({ version: 1, ...lease });
     run.bucket.damage(key, (record) => record.fill(0, 10, 20));
     await run.clock.advance(24 * HOUR_MS);
     await using manager = run.open();
-    const { removed, postponed } = await manager.collect({ policy: AT_ONCE });
+    const { removed, postponed } = await manager.admin.collect({ policy: AT_ONCE });
     expect([removed, postponed[0]?.reason]).toEqual([
       [],
       'reader evaluation holds a lease that cannot be read',
@@ -240,13 +242,13 @@ describe('leases', () => {
       },
       async () => {
         await using person = run.open();
-        await person.undelete(1);
-        await person.lease({ version: 1, ...lease });
-        await person.collect({ policy: NEWEST });
+        await person.admin.undelete(1);
+        await person.admin.lease({ version: 1, ...lease });
+        await person.admin.collect({ policy: NEWEST });
       },
     );
     await using manager = run.open({ store });
-    expect((await manager.collect({ policy: AT_ONCE })).removed).toEqual([]);
+    expect((await manager.admin.collect({ policy: AT_ONCE })).removed).toEqual([]);
     expect(await statesOf(manager)).toEqual(['2 live', '1 retiring']);
     expect(versionsWithObjects(run)).toEqual(['1', '2']);
   });
@@ -260,10 +262,10 @@ describe('what changes while it collects', () => {
     const run = await runOf([1, 2]);
     const store = meddledStore(run, isFirstDecision, async () => {
       await using person = run.open();
-      await person.pin(1, 'paper');
+      await person.admin.pin(1, 'paper');
     });
     await using manager = run.open({ store });
-    expect((await manager.collect({ policy: AT_ONCE })).retired).toEqual([]);
+    expect((await manager.admin.collect({ policy: AT_ONCE })).retired).toEqual([]);
     expect(await statesOf(manager)).toEqual(['2 live', '1 live']);
   });
 
@@ -271,7 +273,7 @@ describe('what changes while it collects', () => {
     const run = await runOf([1, 2]);
     const store = meddledStore(run, isFirstDecision, () => takeOver(run.bucket));
     await using manager = run.open({ store });
-    expect((await manager.collect({ policy: AT_ONCE })).retired).toEqual([1n]);
+    expect((await manager.admin.collect({ policy: AT_ONCE })).retired).toEqual([1n]);
     expect(versionsWithObjects(run)).toEqual(['2']);
   });
 
@@ -284,7 +286,9 @@ describe('what changes while it collects', () => {
     });
     const settings = { ...SETTINGS, recordTimeoutMs: 30, retryDelayMsMax: 1 };
     await using manager = run.open({ store, settings });
-    const error: unknown = await manager.collect({ policy: AT_ONCE }).catch((reason: unknown) => reason);
+    const error: unknown = await manager.admin
+      .collect({ policy: AT_ONCE })
+      .catch((reason: unknown) => reason);
     expect(isCheckpointError(error, 'OutcomeUnknown')).toBe(true);
     expect((error as Error).message).toBe('whether the retirement took effect cannot be known now');
     expect(store.calls.some(({ operation }) => operation === 'deleteMany')).toBe(false);
@@ -309,7 +313,7 @@ describe('after a commit', () => {
     await saveVersions(manager, [3]);
     await manager.close();
     await using other = run.open();
-    expect(await other.retention()).toEqual(AT_ONCE);
+    expect(await other.admin.retention()).toEqual(AT_ONCE);
     // The attempt that saved it resumed from version 2.
     expect(await statesOf(other)).toEqual(['3 live', '2 live']);
   });
@@ -317,7 +321,7 @@ describe('after a commit', () => {
   test('a manager without rules of its own applies those of the run', async () => {
     const run = await runOf([1, 2, 3]);
     await using person = run.open();
-    await person.setRetention(AT_ONCE);
+    await person.admin.setRetention(AT_ONCE);
     const manager = run.open();
     await saveVersions(manager, [4]);
     await manager.close();
@@ -337,7 +341,7 @@ describe('after a commit', () => {
     }
     await Promise.all(managers.map((manager) => manager.close()));
     await using other = run.open();
-    const kinds = (await other.log()).map(({ kind }) => kind);
+    const kinds = (await other.admin.log()).map(({ kind }) => kind);
     expect(kinds.filter((kind) => kind === 'retire' || kind === 'remove')).toEqual(['remove', 'retire']);
     expect(await statesOf(other)).toEqual(['2 live']);
   });
@@ -433,6 +437,9 @@ test('a store whose clock gives parts of milliseconds: versions are committed, r
   const bucket = new MemoryBucket({ crc32c, clock: { ...systemClock, nowMs: () => Date.now() + 0.25 } });
   await using manager = open(bucket);
   for (const version of [1, 2]) await manager.save({ version, buffers: { a: bytes(10, version) } });
-  const { retired, removed } = await manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+  const { retired, removed } = await manager.admin.collect({
+    policy: { keepLast: 1, graceMs: 0 },
+    force: true,
+  });
   expect([retired, removed]).toEqual([[1n], [1n]]);
 });

@@ -4,13 +4,13 @@
  */
 
 import type { ConsistencyOptions, SaveOptions } from '@holdfast/core';
-import type { CheckpointManager } from '@holdfast/core/contract';
+import type { RunManager } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 import { isPayload, MODEL, refusing, START_MS, setUp, Training } from './paused-training.ts';
 import { memoryStaging } from './staging-in-memory.ts';
 
-async function writersOf(manager: CheckpointManager, version = 1) {
+async function writersOf(manager: RunManager, version = 1) {
   return (await (await manager.get(version))?.details())?.writers;
 }
 
@@ -223,10 +223,10 @@ describe('polluted', () => {
     await using reader = open(bucket);
     expect(await writersOf(reader, 1200)).toEqual(wanted);
     await using mirror = open(newBucket());
-    await mirror.mirrorFrom(reader);
+    await mirror.admin.mirrorFrom(reader);
     expect(await writersOf(mirror, 1200)).toEqual(wanted);
     await using fork = open(newBucket());
-    await fork.forkFrom(reader);
+    await fork.admin.forkFrom(reader);
     expect(await writersOf(fork, 1200)).toEqual(wanted);
   });
 

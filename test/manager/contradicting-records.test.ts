@@ -59,7 +59,7 @@ describe('an entry whose checksum is right, and that contradicts itself, is dama
     const bucket = await savedRun();
     changeState(bucket, change);
     await using manager = open(bucket);
-    for (const call of [manager.latest(), manager.collect({ policy: { keepLast: 1 } })]) {
+    for (const call of [manager.latest(), manager.admin.collect({ policy: { keepLast: 1 } })]) {
       expect(await failure(call)).toMatch(/^Corrupt: /);
     }
     expect(await failure(manager.latest())).toContain(message);
@@ -110,7 +110,7 @@ describe('a manifest that is not what the catalog says is damage', () => {
     await using manager = open(bucket);
     const restore = manager.restore({ to: { a: new Uint8Array(100), b: new Uint8Array(10) } });
     expect(await failure(restore)).toContain(message);
-    const report = await manager.verify({ version: 3, level: 0 });
+    const report = await manager.admin.verify({ version: 3, level: 0 });
     expect(report.problems.map((problem) => problem.message).join()).toContain(message);
   });
 

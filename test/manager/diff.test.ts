@@ -51,7 +51,7 @@ describe('diff by file', () => {
       { b: bytes(5), a: bytes(9, 2), d: bytes(7), e: bytes(1) },
     );
     const before = bucket.keys();
-    const result = await manager.diff(1, 'latest');
+    const result = await manager.admin.diff(1, 'latest');
     const rows = result.files.map((file) => [file.name, file.change, file.beforeBytes, file.afterBytes]);
     expect(rows).toEqual([
       ['a', 'changed', 9, 9],
@@ -67,7 +67,7 @@ describe('diff by file', () => {
 
   test('a version and itself: all the same', async () => {
     const { manager } = await twoVersions({ 'm.safetensors': OLD }, { 'm.safetensors': NEW });
-    const { files } = await manager.diff(2, 2, { tensors: true });
+    const { files } = await manager.admin.diff(2, 2, { tensors: true });
     expect(files.map(({ change, tensors }) => [change, tensors])).toEqual([['same', null]]);
   });
 
@@ -89,17 +89,17 @@ describe('diff by file', () => {
 
   test('a version that is not there, no run, and a version below 0 are said', async () => {
     const { manager } = await twoVersions({ a: bytes(1) }, { a: bytes(2) });
-    expect(await failure(manager.diff(1, 9))).toContain('NotFound: there is no version 9');
-    expect(await failure(manager.diff(-1, 2))).toContain('InvalidArgument: version -1');
+    expect(await failure(manager.admin.diff(1, 9))).toContain('NotFound: there is no version 9');
+    expect(await failure(manager.admin.diff(-1, 2))).toContain('InvalidArgument: version -1');
     await using empty = open(newBucket());
-    expect(await failure(empty.diff(1, 2))).toContain('NotFound: there is no run');
+    expect(await failure(empty.admin.diff(1, 2))).toContain('NotFound: there is no run');
   });
 });
 
 describe('diff by tensor', () => {
   test('added, removed and reshaped ones come from the headers: little is read', async () => {
     const { manager } = await twoVersions({ 'm.safetensors': OLD }, { 'm.safetensors': NEW });
-    const { files, bytesRead } = await manager.diff(1, 2);
+    const { files, bytesRead } = await manager.admin.diff(1, 2);
     expect(changesOf(files[0] as FileDiff)).toEqual([
       'embed unread',
       'extra added',
@@ -124,7 +124,7 @@ describe('diff by tensor', () => {
     const onProgress = (event: { type: string; files?: unknown }) => {
       if (event.type === 'planned') planned.push(event.files);
     };
-    const { files, bytesRead } = await manager.diff(1, 2, { tensors: true, onProgress });
+    const { files, bytesRead } = await manager.admin.diff(1, 2, { tensors: true, onProgress });
     expect(changesOf(files[0] as FileDiff)).toEqual([
       'embed same',
       'extra added',
@@ -146,7 +146,7 @@ describe('diff by tensor', () => {
       { 'm.safetensors': OLD, 'x.safetensors': bytes(40, 1) },
       { 'm.safetensors': NEW, 'x.safetensors': bytes(40, 2) },
     );
-    const { files } = await manager.diff(1, 2);
+    const { files } = await manager.admin.diff(1, 2);
     expect(files.map(({ name, change, note }) => [name, change, note.slice(0, 43)])).toEqual([
       ['m.safetensors', 'changed', ''],
       ['x.safetensors', 'changed', 'x.safetensors@1 is not read as safetensors:'],
@@ -157,7 +157,7 @@ describe('diff by tensor', () => {
   test('a header larger than an eighth of the memory is not read: a note says so', async () => {
     const large = safetensors({ ['n'.repeat(3 << 20)]: flat(bytes(1)) });
     const { manager } = await twoVersions({ 'm.safetensors': large }, { 'm.safetensors': NEW });
-    const { files, bytesRead } = await manager.diff(1, 2);
+    const { files, bytesRead } = await manager.admin.diff(1, 2);
     expect(files[0]?.note).toMatch(/its header has \d+ bytes; at most 2097152 are read/);
     expect(bytesRead).toBeLessThan(1 << 20);
   });
@@ -166,8 +166,10 @@ describe('diff by tensor', () => {
     const { bucket, manager } = await twoVersions({ 'm.safetensors': OLD }, { 'm.safetensors': NEW });
     const key = bucket.keys().find((each) => each.startsWith('version_2/') && each.endsWith('.safetensors'));
     bucket.damage(key as string, (data) => data.with(900_000, (data[900_000] as number) ^ 1));
-    expect(await failure(manager.diff(1, 2, { tensors: true }))).toMatch(/^Corrupt: m\.safetensors@2 bytes/);
-    expect((await manager.diff(1, 2)).files[0]?.change).toBe('changed');
+    expect(await failure(manager.admin.diff(1, 2, { tensors: true }))).toMatch(
+      /^Corrupt: m\.safetensors@2 bytes/,
+    );
+    expect((await manager.admin.diff(1, 2)).files[0]?.change).toBe('changed');
   });
 
   test('stopped while it reads it ends soon, and leaves no lease behind', async () => {
@@ -176,7 +178,7 @@ describe('diff by tensor', () => {
     const onProgress = (event: { type: string }) => {
       if (event.type === 'bytes') stop.abort();
     };
-    const stopped = manager.diff(1, 2, { tensors: true, signal: stop.signal, onProgress });
+    const stopped = manager.admin.diff(1, 2, { tensors: true, signal: stop.signal, onProgress });
     expect(await failure(stopped)).toContain('Aborted');
     expect(bucket.keys().filter((key) => key.startsWith('leases/'))).toEqual([]);
   });

@@ -3,7 +3,7 @@
  * over.
  */
 
-import { type CheckpointManager, systemClock } from '@holdfast/core';
+import { type RunManager, systemClock } from '@holdfast/core';
 import { catalogKey } from '@holdfast/core/internal/format/index';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FAULTS, type FaultName } from '@holdfast/testkit';
@@ -19,7 +19,7 @@ const RING = 256;
  */
 const SENT_ON = 2;
 
-const save = (manager: CheckpointManager, version: number) =>
+const save = (manager: RunManager, version: number) =>
   manager.save({ version, buffers: { a: bytes(10, version) }, onStale: 'off', dedupe: 'off' });
 
 async function runOfFirstJob(): Promise<MemoryBucket> {
@@ -39,7 +39,7 @@ async function decideUpTo(seq: number, bucket: MemoryBucket): Promise<void> {
       .filter((key) => key.startsWith('catalog/'))
       .at(-1) ?? '';
   for (let keepLast = 1; highest() < catalogKey(seq) && keepLast <= 2 * RING; keepLast++)
-    await command.setRetention({ keepLast: 1000 + keepLast });
+    await command.admin.setRetention({ keepLast: 1000 + keepLast });
   expect(highest()).toBe(catalogKey(seq));
   expect(entryCount()).toBe(seq);
 }
@@ -62,7 +62,7 @@ function processWhoseTakeoverMeets(fault: FaultName, bucket: MemoryBucket) {
   return { manager, store };
 }
 
-async function failsToJoin(fault: FaultName, bucket: MemoryBucket): Promise<CheckpointManager> {
+async function failsToJoin(fault: FaultName, bucket: MemoryBucket): Promise<RunManager> {
   const { manager, store } = processWhoseTakeoverMeets(fault, bucket);
   expect(await failure(save(manager, 2))).toMatch(/^TimedOut: joining the run/);
   store.isAway = false;
@@ -93,7 +93,7 @@ test.each([
  * The reply to the takeover is lost, and `others` act before the process reads again, all within
  * one call of `join`.
  */
-function processOvertakenIn(bucket: MemoryBucket, others: () => Promise<void>): CheckpointManager {
+function processOvertakenIn(bucket: MemoryBucket, others: () => Promise<void>): RunManager {
   let isSent = false;
   const { manager } = processOn(bucket, {
     clock: systemClock, // others act while its requests wait

@@ -3,7 +3,7 @@
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type CheckpointManager, type CheckpointManagerOptions, systemClock } from '@holdfast/core';
+import { type CheckpointManagerOptions, type RunManager, systemClock } from '@holdfast/core';
 import type { LocalFiles } from '@holdfast/core/contract';
 import { decodeRecord } from '@holdfast/core/internal/format/index';
 import type { MemoryBucket } from '@holdfast/core/store';
@@ -52,7 +52,7 @@ const openLocal = (bucket: MemoryBucket, options: Partial<CheckpointManagerOptio
 const openFew = (bucket: MemoryBucket, options: Partial<CheckpointManagerOptions> = {}) =>
   openMany(bucket, { clock: systemClock, files: localFiles, ...options });
 
-async function restored(manager: CheckpointManager, only?: readonly string[]): Promise<string[]> {
+async function restored(manager: RunManager, only?: readonly string[]): Promise<string[]> {
   const to = join(await newDirectory(), 'to');
   await manager.restore({ to, only });
   return leavesOf(to);
@@ -62,7 +62,7 @@ async function restored(manager: CheckpointManager, only?: readonly string[]): P
 async function saveTrees(
   bucket: MemoryBucket,
   trees: readonly (readonly string[])[],
-  openAs: (bucket: MemoryBucket, options: Partial<CheckpointManagerOptions>) => CheckpointManager = openLocal,
+  openAs: (bucket: MemoryBucket, options: Partial<CheckpointManagerOptions>) => RunManager = openLocal,
 ): Promise<void> {
   for (const [index, names] of trees.entries()) {
     const writer = { index, count: trees.length };
@@ -85,7 +85,7 @@ describe('empty directories', () => {
     const details = await (await manager.latest())?.details();
     expect(details?.directories).toEqual(['a/b', 'logs', 'x/y/z']);
     expect(details).toMatchObject({ fileCount: 10, worldSize: 1 });
-    expect(await manager.verify()).toMatchObject({ problems: [] });
+    expect(await manager.admin.verify()).toMatchObject({ problems: [] });
   });
 
   test('of several writers may be the same, and one may hold files of another', async () => {
@@ -174,9 +174,9 @@ describe('empty directories', () => {
     ]);
     await using source = openLocal(from);
     await using copy = open(to, { files: localFiles });
-    await copy.mirrorFrom(source);
+    await copy.admin.mirrorFrom(source);
     expect(await restored(copy)).toEqual(['a', 'b', 'c/d/', 'logs/']);
-    expect(await copy.mirrorFrom(source)).toMatchObject({ copied: [] });
+    expect(await copy.admin.mirrorFrom(source)).toMatchObject({ copied: [] });
   });
 
   test.each([

@@ -21,7 +21,7 @@ describe('fork', () => {
     const { manager: source } = await savedRun();
     const bucket = fresh();
     await using target = open(bucket);
-    const result = await target.forkFrom(source, { version: 2 });
+    const result = await target.admin.forkFrom(source, { version: 2 });
     expect(result).toMatchObject({
       from: { lineage: 1, version: 2n },
       id: { lineage: 1, epoch: 1 },
@@ -53,7 +53,7 @@ describe('fork', () => {
     await using source = open(from, { store: copying(from) });
     const to = fresh();
     await using target = open(to, { store: copying(to) });
-    expect((await target.forkFrom(source)).version).toBe(3n);
+    expect((await target.admin.forkFrom(source)).version).toBe(3n);
     expect(payloadReads).toBe(0);
   });
 
@@ -68,10 +68,10 @@ describe('fork', () => {
       return create(key, ...rest);
     };
     await using stopped = open(bucket, { store });
-    const forking = failure(stopped.forkFrom(source, { version: 2, signal: stop.signal }));
+    const forking = failure(stopped.admin.forkFrom(source, { version: 2, signal: stop.signal }));
     expect(await forking).toContain('OutcomeUnknown: whether version 2 was committed');
     await using target = open(bucket);
-    expect(await target.forkFrom(source, { version: 2 })).toMatchObject({
+    expect(await target.admin.forkFrom(source, { version: 2 })).toMatchObject({
       version: 2n,
       reusedBytes: 300_007,
     });
@@ -83,12 +83,12 @@ describe('fork', () => {
     await using target = open(other);
     await target.save({ version: 9, buffers: { a: bytes(1) } });
     const before = other.keys();
-    expect(await failure(target.forkFrom(source))).toBe(
+    expect(await failure(target.admin.forkFrom(source))).toBe(
       'Conflict: memory://unnamed cannot be forked into memory://fork: it holds version 9 already',
     );
     expect(other.keys()).toEqual(before);
     await using again = open(bucket);
-    expect(await failure(again.forkFrom(source))).toMatch(/^InvalidArgument: .*both are one run/);
+    expect(await failure(again.admin.forkFrom(source))).toMatch(/^InvalidArgument: .*both are one run/);
   });
 
   test('two at once into one place: the one that joins later finds what the first has made, and is refused', async () => {
@@ -96,11 +96,11 @@ describe('fork', () => {
     const bucket = new MemoryBucket({ crc32c, name: 'to' });
     await using first = open(bucket);
     const isCatalog = (_: string, key: string) => key.startsWith('catalog/');
-    const store = interfered(bucket, isCatalog, () => first.forkFrom(source, { version: 1 }));
+    const store = interfered(bucket, isCatalog, () => first.admin.forkFrom(source, { version: 1 }));
     await using second = open(bucket, { store });
     const refused =
       'Conflict: memory://unnamed cannot be forked into memory://to: it holds version 1 already';
-    expect(await failure(second.forkFrom(source, { version: 2 }))).toBe(refused);
+    expect(await failure(second.admin.forkFrom(source, { version: 2 }))).toBe(refused);
     expect((await second.list()).map(({ version }) => version)).toEqual([1n]);
   });
 
@@ -108,11 +108,15 @@ describe('fork', () => {
     const { manager: source } = await savedRun();
     await using target = open(fresh());
     await using nothing = open(newBucket());
-    expect(await failure(target.forkFrom(nothing))).toBe('NotFound: there is no run at memory://unnamed');
-    expect(await failure(target.forkFrom(source, { version: 8 }))).toContain(
+    expect(await failure(target.admin.forkFrom(nothing))).toBe(
+      'NotFound: there is no run at memory://unnamed',
+    );
+    expect(await failure(target.admin.forkFrom(source, { version: 8 }))).toContain(
       'NotFound: there is no version 8: the newest of 3 is 3',
     );
-    expect(await failure(target.forkFrom({ ...source }))).toContain('InvalidArgument');
+    expect(await failure(target.admin.forkFrom({ ...source, admin: { ...source.admin } }))).toContain(
+      'InvalidArgument',
+    );
     expect(await target.list()).toEqual([]);
   });
 
@@ -121,7 +125,7 @@ describe('fork', () => {
     const key = bucket.keys().find((each) => each.endsWith('/a')) as string;
     bucket.damage(key, (data) => data.with(5, (data[5] as number) ^ 1));
     await using target = open(fresh());
-    expect(await failure(target.forkFrom(source))).toContain(
+    expect(await failure(target.admin.forkFrom(source))).toContain(
       'Corrupt: version 1 of memory://unnamed is damaged',
     );
     expect(await target.list()).toEqual([]);

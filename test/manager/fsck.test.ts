@@ -12,7 +12,7 @@ import { keysOf, LARGE_BYTES, processOn, runWithGarbage } from './sweep-run.ts';
 async function check(bucket: Parameters<typeof processOn>[0], options?: Parameters<typeof processOn>[1]) {
   const { manager, store } = processOn(bucket, options);
   try {
-    const result = await manager.fsck();
+    const result = await manager.admin.fsck();
     const writes = store.calls.filter(
       ({ operation }) => !['list', 'listUploads', 'get', 'resumeUpload', 'listParts'].includes(operation),
     );
@@ -63,7 +63,7 @@ describe('a checkpoint that is damaged', () => {
     bucket.remove(only(keysOf(bucket, 'version_1/'), '/manifest-'));
     const kinds = async () => (await check(bucket)).problems.map(({ kind, id }) => `${kind} ${id?.version}`);
     expect(await kinds()).not.toContain('garbage 2');
-    await manager.verify({ version: 1, quarantine: true });
+    await manager.admin.verify({ version: 1, quarantine: true });
     await manager.close();
     const found = await kinds();
     expect(found).toEqual(expect.arrayContaining(['missing 1', 'garbage 2']));
@@ -148,7 +148,7 @@ test('what a dead attempt has left is unfinished, and garbage once its epoch has
     ['garbage', 2, false],
     ['abandoned-upload', 1, LARGE_BYTES],
   ]);
-  await manager.collect();
+  await manager.admin.collect();
   await manager.close();
   expect((await check(bucket)).problems).toEqual([]);
 });
@@ -180,7 +180,7 @@ test('the record of an upload of another store is foreign, and hides nothing els
   const key = keysOf(bucket, 'uploads/')[0] as string;
   bucket.remove(keysOf(bucket, 'version_1/').find((each) => each.includes('/w0/')) as string);
   await using other = open(bucket, { store: new OtherStore(bucket) });
-  const { problems, isSound } = await other.fsck();
+  const { problems, isSound } = await other.admin.fsck();
   expect(isSound).toBe(false);
   expect(problems.map(({ kind }) => kind)).toEqual(['missing', 'garbage', 'garbage', 'foreign']);
   expect(problems.at(-1)?.message).toContain(`${key} is the record of an upload of another store`);
@@ -209,7 +209,7 @@ test('what is committed or removed while it looks is no problem', async () => {
         if (isCatalog && when === 'before')
           await busy.save({ version: 3, buffers: { 'w0/a': bytes(300, 3) } });
         yield* list(prefix, options);
-        if (isCatalog && when === 'after') await busy.collect({ force: true });
+        if (isCatalog && when === 'after') await busy.admin.collect({ force: true });
       })();
   };
   // The process that saved took the run over, so the former attempt's claim is garbage.

@@ -69,7 +69,7 @@ describe('collection on a full store', () => {
     await leaveGarbage(run, 50_000);
     const store = new FullStore(run, {});
     await using manager = run.open({ store });
-    const { retired, removed, postponed, swept } = await manager.collect(AT_ONCE);
+    const { retired, removed, postponed, swept } = await manager.admin.collect(AT_ONCE);
     expect([retired, removed, postponed]).toEqual([[1n, 2n], [1n, 2n], []]);
     expect(swept.freedBytes).toBeGreaterThan(50_000 + 2000);
     expect([await statesOf(manager), store.givenUpCount]).toEqual([['100 live', '3 live'], 0]);
@@ -79,7 +79,7 @@ describe('collection on a full store', () => {
     const run = await runOf([1, 2, 3]);
     const store = new FullStore(run, { reserveBytes: 10_000 });
     await using manager = run.open({ store });
-    const { retired, removed, swept } = await manager.collect(AT_ONCE);
+    const { retired, removed, swept } = await manager.admin.collect(AT_ONCE);
     expect([retired, removed, swept.objectCount]).toEqual([[1n, 2n], [1n, 2n], 6]);
     expect([await statesOf(manager), store.givenUpCount]).toEqual([['3 live'], 1]);
   });
@@ -89,7 +89,7 @@ describe('collection on a full store', () => {
     // The room suffices for the retirement, but not for the removal.
     const store = new FullStore(run, { roomBytes: 2500, reserveBytes: 10_000 });
     await using manager = run.open({ store });
-    const { retired, removed } = await manager.collect(AT_ONCE);
+    const { retired, removed } = await manager.admin.collect(AT_ONCE);
     expect([retired, removed, store.givenUpCount]).toEqual([[1n, 2n], [1n, 2n], 1]);
   });
 
@@ -97,11 +97,15 @@ describe('collection on a full store', () => {
     const run = await runOf([1, 2, 3]);
     for (const reserveBytes of [0, 10]) {
       await using manager = run.open({ store: new FullStore(run, { reserveBytes }) });
-      expect(await failure(manager.collect(AT_ONCE))).toContain('StorageFull');
+      expect(await failure(manager.admin.collect(AT_ONCE))).toContain('StorageFull');
       expect(await statesOf(manager)).toEqual(['3 live', '2 live', '1 live']);
     }
     await using manager = run.open();
-    expect(verdictsOf(await manager.planRetention(AT_ONCE))).toEqual(['3 keep', '2 retire', '1 retire']);
+    expect(verdictsOf(await manager.admin.planRetention(AT_ONCE))).toEqual([
+      '3 keep',
+      '2 retire',
+      '1 retire',
+    ]);
     for (const version of [1, 2, 3]) {
       const to = { a: new Uint8Array(1000) };
       await manager.restore({ version, to });

@@ -48,8 +48,8 @@ describe('I11: numbers out of range are refused by name, and nothing was sent', 
   test.each(['keepEveryMs', 'keepForMs', 'graceMs'])('rule %s', async (rule) => {
     const manager = open(newBucket());
     await manager.save({ version: 1, buffers: { a: bytes(1) } });
-    await manager.setRetention({ [rule]: SPAN_MS_MAX });
-    expect(await failure(manager.setRetention({ [rule]: SPAN_MS_MAX + 1 }))).toMatch(
+    await manager.admin.setRetention({ [rule]: SPAN_MS_MAX });
+    expect(await failure(manager.admin.setRetention({ [rule]: SPAN_MS_MAX + 1 }))).toMatch(
       new RegExp(`^InvalidArgument: retention rule ${rule} is .* to ${SPAN_MS_MAX}$`),
     );
     await manager.close();

@@ -75,7 +75,7 @@ test.each([
   expect(answer).toMatch(/^Corrupt: /);
   expect(answer).toContain(says);
   expect(await readdir(place)).toEqual([]);
-  const { problems } = await manager.verify({ record: false });
+  const { problems } = await manager.admin.verify({ record: false });
   expect(problems).toMatchObject([{ message: expect.stringContaining(says) }]);
 });
 

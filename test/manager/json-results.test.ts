@@ -3,13 +3,7 @@
  * strings.
  */
 
-import {
-  CheckpointError,
-  type CheckpointManager,
-  crc32c,
-  jsonReady,
-  type ProgressEvent,
-} from '@holdfast/core';
+import { CheckpointError, crc32c, jsonReady, type ProgressEvent, type RunManager } from '@holdfast/core';
 import { MemoryBucket } from '@holdfast/core/store';
 import { expect, test } from 'vitest';
 import { bytes, newBucket, open } from './memory-run.ts';
@@ -38,7 +32,7 @@ function assertPart(part: unknown, written: unknown): void {
 }
 
 /** All calls of a manager, in an order in which each of them has a result to check. */
-function callsOf(run: CheckpointManager, other: CheckpointManager, told: ProgressEvent[]) {
+function callsOf(run: RunManager, other: RunManager, told: ProgressEvent[]) {
   const onProgress = (event: ProgressEvent) => void told.push(event);
   const policy = { keepLast: 1, keepEvery: HIGH, graceMs: 60_000 };
   const calls: Readonly<Record<string, () => Promise<unknown>>> = {
@@ -59,38 +53,38 @@ function callsOf(run: CheckpointManager, other: CheckpointManager, told: Progres
     get: async () => [await run.get(1), await (await run.get(HIGH))?.details()],
     latest: () => run.latest(),
     list: () => run.list(),
-    log: () => run.log(),
-    begun: () => run.begun(),
+    log: () => run.admin.log(),
+    begun: () => run.admin.begun(),
     restore: () => run.restore({ version: 2, to: { a: new Uint8Array(10) }, onProgress }),
-    verify: () => run.verify({ version: 2, onProgress }),
-    diff: () => run.diff(1, 2, { onProgress }),
-    annotate: () => run.annotate(2, { metrics: { auc: 1 } }),
-    pin: () => run.pin(2, 'paper'),
-    unpin: () => run.unpin(2),
-    lease: () => run.lease({ version: 2, ttlMs: 60_000 }),
-    leases: () => run.leases(),
-    releaseLease: async () => run.releaseLease((await run.leases())[0]?.id ?? ''),
+    verify: () => run.admin.verify({ version: 2, onProgress }),
+    diff: () => run.admin.diff(1, 2, { onProgress }),
+    annotate: () => run.admin.annotate(2, { metrics: { auc: 1 } }),
+    pin: () => run.admin.pin(2, 'paper'),
+    unpin: () => run.admin.unpin(2),
+    lease: () => run.admin.lease({ version: 2, ttlMs: 60_000 }),
+    leases: () => run.admin.leases(),
+    releaseLease: async () => run.admin.releaseLease((await run.admin.leases())[0]?.id ?? ''),
     mirrorFrom: async () => [
-      await other.mirrorFrom(run, { versions: [2], onProgress }),
-      await other.mirrorFrom(run, { onProgress }),
+      await other.admin.mirrorFrom(run, { versions: [2], onProgress }),
+      await other.admin.mirrorFrom(run, { onProgress }),
     ],
-    forkFrom: () => open(newBucket()).forkFrom(run, { onProgress }),
-    setRetention: () => run.setRetention(policy),
-    retention: () => run.retention(),
-    planRetention: () => run.planRetention({ policy }),
-    collect: () => run.collect({ policy, force: true }),
-    undelete: () => run.undelete(1),
-    runsBelow: () => run.runsBelow(),
-    rollback: () => run.rollback({ to: 2, reason: 'loss' }),
-    fsck: () => run.fsck(),
+    forkFrom: () => open(newBucket()).admin.forkFrom(run, { onProgress }),
+    setRetention: () => run.admin.setRetention(policy),
+    retention: () => run.admin.retention(),
+    planRetention: () => run.admin.planRetention({ policy }),
+    collect: () => run.admin.collect({ policy, force: true }),
+    undelete: () => run.admin.undelete(1),
+    runsBelow: () => run.admin.runsBelow(),
+    rollback: () => run.admin.rollback({ to: 2, reason: 'loss' }),
+    fsck: () => run.admin.fsck(),
     recover: async () => {
-      const token = ['decision', (await run.log())[0]?.process.host, 'x', 'pin', 0];
+      const token = ['decision', (await run.admin.log())[0]?.process.host, 'x', 'pin', 0];
       return run.recover(`hf1-${btoa(JSON.stringify(token))}`).catch((error: unknown) => error);
     },
     releaseSkipped: () =>
-      run.releaseSkipped('version_1/1.1/manifest-0123456789abcdef.json').catch((error) => error),
+      run.admin.releaseSkipped('version_1/1.1/manifest-0123456789abcdef.json').catch((error) => error),
     // Its result has a separate test.
-    rebuildCatalog: () => run.rebuildCatalog().catch((error: unknown) => error),
+    rebuildCatalog: () => run.admin.rebuildCatalog().catch((error: unknown) => error),
     close: () => other.close(),
   };
   return calls;
@@ -101,7 +95,7 @@ test('each call of a manager, and all that it tells of its progress', async () =
   await using run = open(newBucket(), { attempt: 'job' });
   await using other = open(newBucket());
   const calls = callsOf(run, other, told);
-  const names = Object.getOwnPropertyNames(Object.getPrototypeOf(run));
+  const names = [run, run.admin].flatMap((each) => Object.getOwnPropertyNames(Object.getPrototypeOf(each)));
   expect(Object.keys(calls).sort()).toEqual(
     names.filter((name) => !['constructor', 'uri'].includes(name)).sort(),
   );
@@ -120,7 +114,7 @@ test('a rebuilt catalog', async () => {
   await run.save({ version: HIGH, buffers: { a: bytes(10) } });
   for (const key of bucket.keys().filter((each) => each.startsWith('catalog/'))) bucket.remove(key);
   await using other = open(bucket);
-  assertJson(await other.rebuildCatalog());
+  assertJson(await other.admin.rebuildCatalog());
 });
 
 test('an error says what it is, where it happened, and no stack', () => {

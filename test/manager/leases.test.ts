@@ -21,7 +21,7 @@ const leaseKeys = (bucket: MemoryBucket) => bucket.keys().filter((key) => key.st
 describe('a lease', () => {
   test('tells what it protects and until when, by the clock of the store', async () => {
     const { clock, bucket, manager } = await savedRun();
-    const lease = await manager.lease({ version: 1, ttlMs: 2 * HOUR_MS, reader: 'eval' });
+    const lease = await manager.admin.lease({ version: 1, ttlMs: 2 * HOUR_MS, reader: 'eval' });
     expect(lease).toMatchObject({
       id: expect.stringMatching(/^1\.1\.1\/eval-[0-9a-f]{16}$/),
       version: 1n,
@@ -34,53 +34,56 @@ describe('a lease', () => {
       isExpired: false,
     });
     expect(leaseKeys(bucket)).toEqual([lease.key]);
-    expect(await manager.leases()).toEqual([lease]);
+    expect(await manager.admin.leases()).toEqual([lease]);
   });
 
   test('a reader that dies holds on until its time is over in the store, not longer', async () => {
     const { clock, manager } = await savedRun();
-    await manager.lease({ version: 1, ttlMs: HOUR_MS });
+    await manager.admin.lease({ version: 1, ttlMs: HOUR_MS });
     await clock.advance(HOUR_MS - 1);
-    expect(await manager.leases()).toMatchObject([{ ageMs: HOUR_MS - 1, isExpired: false }]);
+    expect(await manager.admin.leases()).toMatchObject([{ ageMs: HOUR_MS - 1, isExpired: false }]);
     await clock.advance(1);
-    expect(await manager.leases()).toMatchObject([{ ageMs: HOUR_MS, isExpired: true }]);
+    expect(await manager.admin.leases()).toMatchObject([{ ageMs: HOUR_MS, isExpired: true }]);
   });
 
   test('another one before it ends is how it is renewed; each ends by itself', async () => {
     const { clock, manager } = await savedRun();
-    await manager.lease({ ttlMs: HOUR_MS });
+    await manager.admin.lease({ ttlMs: HOUR_MS });
     await clock.advance(HOUR_MS / 2);
-    const second = await manager.lease({ ttlMs: HOUR_MS });
+    const second = await manager.admin.lease({ ttlMs: HOUR_MS });
     await clock.advance(HOUR_MS / 2);
-    const leases = await manager.leases({ version: 2 });
+    const leases = await manager.admin.leases({ version: 2 });
     expect(leases.filter(({ isExpired }) => !isExpired).map(({ id }) => id)).toEqual([second.id]);
     expect(leases).toHaveLength(2);
-    expect(await manager.leases({ version: 1 })).toEqual([]);
+    expect(await manager.admin.leases({ version: 1 })).toEqual([]);
   });
 
   test('a leased version is not removed before its lease has ended', async () => {
     const { manager } = await savedRun();
-    const { id } = await manager.lease({ version: 1, ttlMs: 3_600_000 });
-    const collect = () => manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+    const { id } = await manager.admin.lease({ version: 1, ttlMs: 3_600_000 });
+    const collect = () => manager.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
     await collect();
     expect(await collect()).toMatchObject({ removed: [], postponed: [{ version: 1n }] });
-    await manager.releaseLease(id);
+    await manager.admin.releaseLease(id);
     expect((await collect()).removed).toEqual([1n]);
   });
 
   test('released it is gone; releasing again does nothing and says so', async () => {
     const { bucket, manager } = await savedRun();
-    const { id } = await manager.lease({ ttlMs: HOUR_MS });
-    expect([await manager.releaseLease(id), await manager.releaseLease(id)]).toEqual([true, false]);
+    const { id } = await manager.admin.lease({ ttlMs: HOUR_MS });
+    expect([await manager.admin.releaseLease(id), await manager.admin.releaseLease(id)]).toEqual([
+      true,
+      false,
+    ]);
     expect(leaseKeys(bucket)).toEqual([]);
   });
 
   test('versions that begin alike are not mixed up', async () => {
     const { manager } = await savedRun();
     await manager.save({ version: 10, buffers: { a: bytes(1) } });
-    await manager.lease({ version: 10, ttlMs: HOUR_MS });
-    expect(await manager.leases({ version: 1 })).toEqual([]);
-    expect(await manager.leases({ version: 10 })).toHaveLength(1);
+    await manager.admin.lease({ version: 10, ttlMs: HOUR_MS });
+    expect(await manager.admin.leases({ version: 1 })).toEqual([]);
+    expect(await manager.admin.leases({ version: 10 })).toHaveLength(1);
   });
 
   test('those of restores under way are listed as well', async () => {
@@ -88,18 +91,18 @@ describe('a lease', () => {
     const stream = (await manager.latest())?.openInputStream('a') as ReadableStream<Uint8Array>;
     const reader = stream.getReader();
     await reader.read();
-    expect(await manager.leases()).toMatchObject([{ version: 2n, host: 'eval-7', isExpired: false }]);
+    expect(await manager.admin.leases()).toMatchObject([{ version: 2n, host: 'eval-7', isExpired: false }]);
     await reader.cancel();
-    expect(await manager.leases()).toEqual([]);
+    expect(await manager.admin.leases()).toEqual([]);
   });
 
   test('a record that cannot be read counts until it is released', async () => {
     const { clock, bucket, manager } = await savedRun();
-    const { id, key } = await manager.lease({ version: 1, ttlMs: HOUR_MS });
+    const { id, key } = await manager.admin.lease({ version: 1, ttlMs: HOUR_MS });
     bucket.damage(key, (data) => data.with(100, (data[100] as number) ^ 1));
     await clock.advance(90 * DAY_MS);
-    expect(await manager.leases()).toMatchObject([{ id, expiresAtMs: null, isExpired: false }]);
-    expect(await manager.releaseLease(id)).toBe(true);
+    expect(await manager.admin.leases()).toMatchObject([{ id, expiresAtMs: null, isExpired: false }]);
+    expect(await manager.admin.releaseLease(id)).toBe(true);
   });
 
   test('a lost reply makes no second lease', async () => {
@@ -111,7 +114,7 @@ describe('a lease', () => {
       throw new CheckpointError('Unavailable', 'the reply was lost');
     };
     await using manager = open(bucket, { store });
-    await manager.lease({ ttlMs: HOUR_MS });
+    await manager.admin.lease({ ttlMs: HOUR_MS });
     expect(leaseKeys(bucket)).toHaveLength(1);
   });
 });
@@ -125,16 +128,18 @@ describe('what is no lease is said, and none is left', () => {
     ['a version that is not there', { ttlMs: 1000, version: 7 }, 'NotFound: there is no version 7'],
   ])('%s', async (_, options, fragment) => {
     const { bucket, manager } = await savedRun();
-    expect(await failure(manager.lease(options))).toContain(fragment);
+    expect(await failure(manager.admin.lease(options))).toContain(fragment);
     expect(leaseKeys(bucket)).toEqual([]);
   });
 
   test('an empty run, a token that is none, a version below 0', async () => {
     await using empty = open(newBucket());
-    expect(await failure(empty.lease({ ttlMs: 1000 }))).toContain('NotFound');
-    expect(await empty.leases()).toEqual([]);
-    expect(await failure(empty.releaseLease('../run'))).toContain('InvalidArgument: "../run" is no lease');
-    expect(await failure(empty.leases({ version: -1 }))).toContain('InvalidArgument: version -1');
+    expect(await failure(empty.admin.lease({ ttlMs: 1000 }))).toContain('NotFound');
+    expect(await empty.admin.leases()).toEqual([]);
+    expect(await failure(empty.admin.releaseLease('../run'))).toContain(
+      'InvalidArgument: "../run" is no lease',
+    );
+    expect(await failure(empty.admin.leases({ version: -1 }))).toContain('InvalidArgument: version -1');
   });
 
   test.each(['Denied', 'ReadOnly'] as const)('a store that cannot be written: %s', async (code) => {
@@ -142,7 +147,7 @@ describe('what is no lease is said, and none is left', () => {
     const store = new MemoryStore(bucket);
     store.create = () => Promise.reject(new CheckpointError(code, 'no'));
     await using manager = open(bucket, { store });
-    expect(await failure(manager.lease({ ttlMs: 1000 }))).toBe(`${code}: no`);
+    expect(await failure(manager.admin.lease({ ttlMs: 1000 }))).toBe(`${code}: no`);
   });
 
   test('a checkpoint that is taken out of use while the lease is taken: NotFound, and the lease is dropped', async () => {
@@ -153,11 +158,11 @@ describe('what is no lease is said, and none is left', () => {
     const create = store.create.bind(store);
     store.create = async (...args) => {
       const created = await create(...args);
-      await other.verify({ version: 1, quarantine: true });
+      await other.admin.verify({ version: 1, quarantine: true });
       return created;
     };
     await using manager = open(bucket, { store });
-    expect(await failure(manager.lease({ version: 1, ttlMs: HOUR_MS }))).toContain(
+    expect(await failure(manager.admin.lease({ version: 1, ttlMs: HOUR_MS }))).toContain(
       'NotFound: version 1 is quarantined',
     );
     expect(leaseKeys(bucket)).toEqual([]);
@@ -165,11 +170,11 @@ describe('what is no lease is said, and none is left', () => {
 
   test('a lease that the store will not delete is an error of releasing it', async () => {
     const { bucket, manager: taker } = await savedRun();
-    const { id } = await taker.lease({ ttlMs: HOUR_MS });
+    const { id } = await taker.admin.lease({ ttlMs: HOUR_MS });
     const store = new MemoryStore(bucket);
     store.deleteMany = async (keys) =>
       keys.map((key) => ({ key, error: new CheckpointError('Denied', 'no') }));
     await using manager = open(bucket, { store });
-    expect(await failure(manager.releaseLease(id))).toBe('Denied: no');
+    expect(await failure(manager.admin.releaseLease(id))).toBe('Denied: no');
   });
 });

@@ -3,7 +3,7 @@
  * life takes over from them.
  */
 
-import type { CheckpointManager, CheckpointManagerOptions, Logger, ProgressEvent } from '@holdfast/core';
+import type { CheckpointManagerOptions, Logger, ProgressEvent, RunManager } from '@holdfast/core';
 import { isCheckpointError } from '@holdfast/core';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FAULTS, type FaultPlan, FaultyStore, ManualClock } from '@holdfast/testkit';
@@ -23,7 +23,7 @@ function processOf(bucket: MemoryBucket, life: string | undefined, { index = 0, 
   return open(bucket, { store, attempt: 'job-1', life, writer, process: { host: 'vm', pid: 7 }, ...rest });
 }
 
-const deliver = (manager: CheckpointManager, version: number, seed = version) =>
+const deliver = (manager: RunManager, version: number, seed = version) =>
   manager.save({ version, buffers: { 'part-0': bytes(50, seed) }, noWait: true });
 
 /** Delivers from a new process. */
@@ -141,9 +141,9 @@ describe('a new life of the writer', () => {
     const bucket = newBucket();
     for (const index of [0, 1]) await save(bucket, `ps-${index}`, 1, { index });
     await using person = open(bucket);
-    await person.rollback({ to: 1, reason: 'the loss went up' });
+    await person.admin.rollback({ to: 1, reason: 'the loss went up' });
     expect(await overtaken(save(bucket, 'ps-0', 2))).toBe('rollback');
-    await person.collect({ force: true });
+    await person.admin.collect({ force: true });
     expect(await overtaken(save(bucket, 'ps-0', 2))).toBe('rollback');
     for (const index of [0, 1]) await save(bucket, `ps-${index} again`, 2, { index });
     expect((await versionsIn(bucket))[0]).toBe(2n);
@@ -153,13 +153,13 @@ describe('a new life of the writer', () => {
     const bucket = newBucket();
     for (const index of [0, 1]) await save(bucket, `ps-${index}`, 1, { index });
     await using person = open(bucket);
-    await person.rollback({ to: 1, reason: 'the loss went up' });
+    await person.admin.rollback({ to: 1, reason: 'the loss went up' });
     await save(bucket, 'later', 2);
-    await person.collect({ force: true });
+    await person.admin.collect({ force: true });
     expect(claimsIn(bucket)).toHaveLength(3);
     await using next = open(bucket, { attempt: 'job-2' });
     await next.save({ version: 3, buffers: { a: bytes(10) } });
-    await person.collect({ force: true });
+    await person.admin.collect({ force: true });
     expect(claimsIn(bucket)).toEqual(['writers/2.2/0.0.json']);
   });
 });
@@ -183,7 +183,7 @@ describe('a process that is refused', () => {
       await using person = open(bucket);
       if (how === 'the attempt has passed') await takeOver(bucket);
       else if (how === 'a later life has come') await save(bucket, 'later', 2);
-      else await person.rollback({ to: 1, reason: 'the loss went up' });
+      else await person.admin.rollback({ to: 1, reason: 'the loss went up' });
       expect(await save(bucket, 'ps-0', 1)).toMatchObject({ isCommitted: true, wasCommittedBefore: true });
       const other = processOf(bucket, 'ps-0');
       const code = how === 'the attempt has passed' ? 'Fenced' : 'Conflict';
@@ -195,7 +195,7 @@ describe('a process that is refused', () => {
     const bucket = await committed();
     for (const index of [0, 1]) await save(bucket, `ps-${index}`, 2, { index });
     await using person = open(bucket);
-    await person.rollback({ to: 1, reason: 'the loss went up' });
+    await person.admin.rollback({ to: 1, reason: 'the loss went up' });
     expect(await overtaken(save(bucket, 'ps-0', 2))).toBe('rollback');
   });
 
@@ -238,7 +238,7 @@ test.each(['save', 'commit'] as const)(
       if (prefix === 'writers/1.1/' && lists++ === 0) {
         await using next = open(bucket, { attempt: 'job-2' });
         await next.join();
-        await next.collect({ force: true });
+        await next.admin.collect({ force: true });
       }
       if (lists > 9) throw new Error('it lists for ever');
       yield* list(prefix, options);
@@ -310,7 +310,7 @@ describe('commit for a life', () => {
     for (const index of [0, 1]) await save(bucket, `ps-${index}`, 1, { index });
     await using next = open(bucket, { attempt: 'job-2' });
     await next.join();
-    await next.collect({ force: true });
+    await next.admin.collect({ force: true });
     await using own = processOf(bucket, 'ps-0');
     expect(await failure(own.commit({ version: 1 }))).toContain(
       'Conflict: version 1 is committed already, and',

@@ -19,19 +19,19 @@ describe('the commit of one checkpoint', () => {
     await using manager = open(bucket, { store, settings });
     const save = (version: number) => manager.save({ version, buffers: { a: bytes(8, version) } });
     for (let version = 1; version <= 60; version += 1) await save(version);
-    await manager.rollback({ to: 40, reason: 'diverged' });
+    await manager.admin.rollback({ to: 40, reason: 'diverged' });
     await using after = open(bucket, { store, settings });
     for (let version = 41; version <= 50; version += 1)
       await after.save({ version, buffers: { a: bytes(8, version) } });
-    await after.pin(7, 'paper');
+    await after.admin.pin(7, 'paper');
 
-    const log = await after.log({ limit: 1000 });
+    const log = await after.admin.log({ limit: 1000 });
     const commits = log.filter(({ kind }) => kind === 'commit');
     expect(commits).toHaveLength(70);
     for (const commit of commits) {
       calls.length = 0;
       const [id] = commit.checkpoints;
-      expect(await after.log({ commitOf: id })).toEqual([commit]);
+      expect(await after.admin.log({ commitOf: id })).toEqual([commit]);
       const distance = (log[0]?.seq ?? 0) - commit.seq + 1;
       expect(calls.length).toBeLessThanOrEqual(2 * Math.ceil(Math.log2(distance + 1)) + 4);
     }
@@ -42,22 +42,22 @@ describe('the commit of one checkpoint', () => {
     await using original = open(source);
     await original.save({ version: 3, buffers: { a: bytes(8) } });
     await using copy = open(newBucket());
-    const { id } = await copy.forkFrom(original);
-    const [entry] = await copy.log({ commitOf: id });
+    const { id } = await copy.admin.forkFrom(original);
+    const [entry] = await copy.admin.log({ commitOf: id });
     expect(entry?.checkpoints[0] ?? id).toEqual(id);
-    expect(await original.log({ commitOf: { lineage: 1, epoch: 1, version: 4n } })).toEqual([]);
-    expect(await original.log({ commitOf: { lineage: 1, epoch: 9, version: 3n } })).toEqual([]);
+    expect(await original.admin.log({ commitOf: { lineage: 1, epoch: 1, version: 4n } })).toEqual([]);
+    expect(await original.admin.log({ commitOf: { lineage: 1, epoch: 9, version: 3n } })).toEqual([]);
     await using empty = open(newBucket());
-    expect(await empty.log({ commitOf: id })).toEqual([]);
+    expect(await empty.admin.log({ commitOf: id })).toEqual([]);
   });
 
   test('is unknown once its entry is pruned', async () => {
     const bucket = newBucket();
     await using manager = open(bucket);
     for (const version of [1, 2, 3]) await manager.save({ version, buffers: { a: bytes(8, version) } });
-    const [commit] = (await manager.log()).filter(({ kind }) => kind === 'commit').slice(-1);
+    const [commit] = (await manager.admin.log()).filter(({ kind }) => kind === 'commit').slice(-1);
     for (let seq = 1; seq <= (commit?.seq ?? 0); seq += 1) bucket.remove(keyOf(seq));
-    expect(await manager.log({ commitOf: commit?.checkpoints[0] })).toEqual([]);
+    expect(await manager.admin.log({ commitOf: commit?.checkpoints[0] })).toEqual([]);
   });
 });
 
@@ -65,7 +65,7 @@ test('of several damaged entries the newest is told, also if it answers last', a
   const bucket = newBucket();
   await using manager = open(bucket);
   for (const version of [1, 2, 3]) await manager.save({ version, buffers: { a: bytes(8, version) } });
-  const newest = (await manager.log())[0]?.seq ?? 0;
+  const newest = (await manager.admin.log())[0]?.seq ?? 0;
   for (const seq of [2, newest]) bucket.damage(keyOf(seq), () => bytes(100));
   const store = new MemoryStore(bucket);
   const get = store.get.bind(store);
@@ -74,5 +74,5 @@ test('of several damaged entries the newest is told, also if it answers last', a
     return get(key, options);
   };
   await using other = open(bucket, { store });
-  expect(await failure(other.log())).toContain(keyOf(newest));
+  expect(await failure(other.admin.log())).toContain(keyOf(newest));
 });

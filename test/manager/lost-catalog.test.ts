@@ -26,7 +26,7 @@ async function savedRun(bucket = newBucket()): Promise<MemoryBucket> {
 
 async function decide(bucket: MemoryBucket, count: number): Promise<void> {
   await using command = open(bucket);
-  for (let at = 0; at < count; at++) await command.setRetention({ keepLast: 1000 + (at % 2) });
+  for (let at = 0; at < count; at++) await command.admin.setRetention({ keepLast: 1000 + (at % 2) });
 }
 
 function lose(bucket: MemoryBucket, ...seqs: number[]): void {
@@ -72,7 +72,7 @@ async function rebuildThatWaits(
       };
     },
   });
-  await manager.rebuildCatalog();
+  await manager.admin.rebuildCatalog();
   await manager.close();
 }
 
@@ -107,7 +107,7 @@ describe('the newest entry without the one it follows', () => {
     await decide(bucket, 1);
     lose(bucket, 1, 2);
     await using next = open(bucket, { attempt: 'job-1' });
-    for (const call of [next.latest(), save(next, 2), next.collect({ policy: { keepLast: 1 } })])
+    for (const call of [next.latest(), save(next, 2), next.admin.collect({ policy: { keepLast: 1 } })])
       expect(await failure(call)).toMatch(/^StoreRegressed: .*entry 2 is gone/);
     expect(keysOf(bucket, 'catalog/')).toEqual([catalogKey(3)]);
   });
@@ -123,7 +123,7 @@ describe('the newest entry without the one it follows', () => {
             ? FAULTS.stopBefore
             : undefined,
       });
-      await manager.rebuildCatalog().catch(() => undefined); // it is dead
+      await manager.admin.rebuildCatalog().catch(() => undefined); // it is dead
       expect(keysOf(bucket, 'catalog/')).toEqual([catalogKey(1)]);
     };
     await using writer = processBeforeWhose(2, loseAndBeginRebuild, bucket, 'job-9');
@@ -200,7 +200,7 @@ describe('the newest entry without the one it follows', () => {
     await savedRun(bucket);
     lose(bucket);
     await using manager = open(bucket);
-    await manager.rebuildCatalog();
+    await manager.admin.rebuildCatalog();
     await decide(bucket, 1);
     const { manager: reader, store } = processOn(bucket);
     await reader.latest();

@@ -2,7 +2,7 @@
  * Maintenance of checkpoints with many files: verify, fsck, sweeps, references, copies, rebuilds.
  */
 
-import { type CheckpointManager, crc32c, systemClock } from '@holdfast/core';
+import { crc32c, type RunManager, systemClock } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { openMany, partsOf, saveMany } from './many-files.ts';
@@ -14,7 +14,7 @@ const only = (bucket: MemoryBucket, ...parts: readonly string[]) => keysOf(bucke
 const flip = (bucket: MemoryBucket, key: string) =>
   bucket.damage(key, (data) => data.map((byte, at) => (at === data.length >> 1 ? byte ^ 1 : byte)));
 
-async function using<T>(bucket: MemoryBucket, work: (manager: CheckpointManager) => Promise<T>): Promise<T> {
+async function using<T>(bucket: MemoryBucket, work: (manager: RunManager) => Promise<T>): Promise<T> {
   const { manager } = openMany(bucket);
   try {
     return await work(manager);
@@ -39,7 +39,7 @@ describe('verify', () => {
     'finds nothing wrong at level %i, and says how many files it looked at',
     async (level) => {
       const bucket = await run();
-      const result = await using(bucket, (manager) => manager.verify({ level }));
+      const result = await using(bucket, (manager) => manager.admin.verify({ level }));
       expect(result).toMatchObject({ fileCount: 30, problems: [] });
       expect(result.bytesRead).toBe(level === 0 ? 0 : 90);
     },
@@ -53,7 +53,9 @@ describe('verify', () => {
       flip(bucket, key);
       flip(bucket, only(bucket, 'version_2/', '/w2/part-09'));
       const names = async () =>
-        (await using(bucket, (manager) => manager.verify({ version: 2 }))).problems.map(({ name }) => name);
+        (await using(bucket, (manager) => manager.admin.verify({ version: 2 }))).problems.map(
+          ({ name }) => name,
+        );
       expect(await names()).toEqual([key, 'w2/part-09']);
       bucket.remove(key);
       expect(await names()).toEqual([key, 'w2/part-09']);
@@ -64,7 +66,7 @@ describe('verify', () => {
     const bucket = await run();
     bucket.remove(only(bucket, '/w1/part-03'));
     bucket.damage(only(bucket, '/w2/part-08'), (data) => data.subarray(1));
-    const { problems } = await using(bucket, (manager) => manager.verify({}));
+    const { problems } = await using(bucket, (manager) => manager.admin.verify({}));
     expect(problems.map(({ name }) => name)).toEqual(['w1/part-03', 'w2/part-08']);
   });
 });
@@ -94,19 +96,21 @@ describe('a record that is damaged', () => {
       bucket.insert('version_3/1.1/files/0.0-0123456789abcdef.json', new Uint8Array(3));
       flip(bucket, key);
       const problems = async () =>
-        (await using(bucket, (manager) => manager.fsck())).problems
+        (await using(bucket, (manager) => manager.admin.fsck())).problems
           .map((each) => `${each.kind} ${each.key}`)
           .filter((each) => !each.includes('writers/'));
       expect(await problems()).toEqual([`damaged ${key}`]);
       const before = bucket.keys();
-      expect(await using(bucket, (manager) => failure(manager.collect({})))).toContain('nothing is deleted');
+      expect(await using(bucket, (manager) => failure(manager.admin.collect({})))).toContain(
+        'nothing is deleted',
+      );
       expect(bucket.keys()).toEqual(before);
-      await using(bucket, (manager) => manager.verify({ version: 2, quarantine: true }));
+      await using(bucket, (manager) => manager.admin.verify({ version: 2, quarantine: true }));
       expect(await problems()).toEqual([
         `damaged ${key}`,
         'garbage version_3/1.1/files/0.0-0123456789abcdef.json',
       ]);
-      await using(bucket, (manager) => manager.collect({}));
+      await using(bucket, (manager) => manager.admin.collect({}));
       expect(keysOf(bucket, 'version_3/')).toEqual([]);
       expect(keysOf(bucket, 'version_2/')).toEqual(before.filter((each) => each.startsWith('version_2/')));
     },
@@ -121,7 +125,7 @@ describe('a sweep', () => {
       retention: { keepLast: 1, graceMs: 0 },
       clock: systemClock,
     });
-    await manager.collect({ force: true });
+    await manager.admin.collect({ force: true });
     const kept = (key: string) => !key.startsWith('version_1/') && !key.startsWith('version_2/');
     expect(bucket.keys().filter((key) => key.startsWith('version_'))).toEqual(
       before.filter((key) => key.startsWith('version_') && kept(key)),
@@ -142,14 +146,13 @@ describe('a sweep', () => {
     }
     const lists = (life: string) => keysOf(bucket, `version_2/1.1/files/${life}-`).length;
     expect([lists('0.0'), lists('0.1')]).toEqual([4, 4]);
-    await using(bucket, (manager) => manager.collect({}));
+    await using(bucket, (manager) => manager.admin.collect({}));
     expect([lists('0.0'), lists('0.1')]).toEqual([0, 4]);
   });
 });
 
 describe('a life that delivers once more, and reads what it had delivered', () => {
-  const saveOf = (manager: CheckpointManager) =>
-    manager.save({ version: 1, buffers: partsOf(0, 10), noWait: true });
+  const saveOf = (manager: RunManager) => manager.save({ version: 1, buffers: partsOf(0, 10), noWait: true });
 
   test('I7: is Fenced where a later life counts, and its lists are swept', async () => {
     const bucket = newBucket();
@@ -158,7 +161,7 @@ describe('a life that delivers once more, and reads what it had delivered', () =
       const later = openMany(bucket, { attempt: 'job', writer }).manager;
       await saveOf(later);
       await later.close();
-      await using(bucket, (manager) => manager.collect({}));
+      await using(bucket, (manager) => manager.admin.collect({}));
       expect(keysOf(bucket, '/files/0.0-')).toEqual([]);
     };
     const store = storeThatHolds(bucket, 'version_1/1.1/files/0.0-', supersede);
@@ -221,11 +224,11 @@ describe('unchanged files', () => {
     await save(1);
     expect(await save(2)).toBe(30);
     flip(bucket, only(bucket, 'version_1/', '/w0/part-05'));
-    await using(bucket, (manager) => manager.verify({ version: 2, quarantine: true }));
+    await using(bucket, (manager) => manager.admin.verify({ version: 2, quarantine: true }));
     expect(await save(3)).toBe(0);
     expect(await save(4)).toBe(30);
     await using(bucket, (manager) =>
-      manager.verify({ version: 4 }).then(({ problems }) => expect(problems).toEqual([])),
+      manager.admin.verify({ version: 4 }).then(({ problems }) => expect(problems).toEqual([])),
     );
   });
 
@@ -246,7 +249,8 @@ describe('a copy', () => {
       await manager.save({ version: 1, buffers: partsOf(index, 10), noWait: true, ...meta });
     }
     const copy = newBucket();
-    const mirror = () => using(bucket, (source) => using(copy, (target) => target.mirrorFrom(source, {})));
+    const mirror = () =>
+      using(bucket, (source) => using(copy, (target) => target.admin.mirrorFrom(source, {})));
     expect(await mirror()).toMatchObject({ copied: [{ fileCount: 30, sizeBytes: 90 }], present: [] });
     expect(keysOf(copy, '/files/')).not.toEqual([]);
     const shown = (of: MemoryBucket) =>
@@ -257,14 +261,14 @@ describe('a copy', () => {
       });
     expect(await shown(copy)).toEqual(await shown(bucket));
     expect(await mirror()).toMatchObject({ copied: [], present: [1n] });
-    const { problems } = await using(copy, (manager) => manager.verify({}));
+    const { problems } = await using(copy, (manager) => manager.admin.verify({}));
     expect(problems).toEqual([]);
   });
 
   test('of another content under one version is a conflict that names the writer', async () => {
     const [bucket, other] = [await run(), newBucket()];
     await saveMany(other, { writers: 3, files: 9 });
-    const mirror = using(bucket, (source) => using(other, (target) => target.mirrorFrom(source, {})));
+    const mirror = using(bucket, (source) => using(other, (target) => target.admin.mirrorFrom(source, {})));
     expect(await failure(mirror)).toContain('writer 0 has other files');
   });
 
@@ -274,7 +278,9 @@ describe('a copy', () => {
       const bucket = await run([1, 2]);
       flip(bucket, only(bucket, ...parts));
       const mirror = (onCorrupt?: 'skip') =>
-        using(bucket, (source) => using(newBucket(), (target) => target.mirrorFrom(source, { onCorrupt })));
+        using(bucket, (source) =>
+          using(newBucket(), (target) => target.admin.mirrorFrom(source, { onCorrupt })),
+        );
       expect(await failure(mirror())).toMatch(/^Corrupt: version 2 of .* is damaged/);
       expect(await mirror('skip')).toMatchObject({ copied: [{ version: 1n }], skipped: [{ version: 2n }] });
     },
@@ -283,7 +289,7 @@ describe('a copy', () => {
 
 test('two versions are compared file by file', async () => {
   const bucket = await run([1, 2]);
-  const { files } = await using(bucket, (manager) => manager.diff(1, 2));
+  const { files } = await using(bucket, (manager) => manager.admin.diff(1, 2));
   expect(files).toHaveLength(30);
   expect(new Set(files.map(({ change }) => change))).toEqual(new Set(['changed']));
 });
@@ -300,7 +306,7 @@ describe('a catalog that is gone', () => {
     const bucket = await run([1, 2]);
     const before = await using(bucket, (manager) => manager.list());
     for (const key of keysOf(bucket, 'catalog/')) bucket.remove(key);
-    await using(bucket, (manager) => manager.rebuildCatalog({}));
+    await using(bucket, (manager) => manager.admin.rebuildCatalog({}));
     const after = await using(bucket, (manager) => manager.list());
     const figures = (list: typeof before) =>
       list.map(({ version, fileCount, sizeBytes, storedBytes }) => [
@@ -310,14 +316,14 @@ describe('a catalog that is gone', () => {
         storedBytes,
       ]);
     expect(figures(after)).toEqual(figures(before));
-    expect((await using(bucket, (manager) => manager.verify({}))).problems).toEqual([]);
+    expect((await using(bucket, (manager) => manager.admin.verify({}))).problems).toEqual([]);
   });
 
   test('has no version of which a payload is missing', async () => {
     const bucket = await run([1, 2]);
     for (const key of keysOf(bucket, 'catalog/')) bucket.remove(key);
     bucket.remove(only(bucket, 'version_2/', '/w1/part-04'));
-    const { checkpoints, skipped } = await using(bucket, (manager) => manager.rebuildCatalog({}));
+    const { checkpoints, skipped } = await using(bucket, (manager) => manager.admin.rebuildCatalog({}));
     expect(checkpoints.map(({ version }) => version)).toEqual([1n]);
     expect(skipped[0]?.reason).toContain('w1/part-04 is missing');
   });

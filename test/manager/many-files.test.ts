@@ -3,12 +3,7 @@
  * refer to receipts.
  */
 
-import {
-  type CheckpointManager,
-  createCheckpointManager,
-  isCheckpointError,
-  systemClock,
-} from '@holdfast/core';
+import { createCheckpointManager, isCheckpointError, type RunManager, systemClock } from '@holdfast/core';
 import { decodeRecord } from '@holdfast/core/internal/format/index';
 import { type MemoryBucket, MemoryStore, ObservedStore, type StoreCall } from '@holdfast/core/store';
 import { FAULTS } from '@holdfast/testkit';
@@ -24,7 +19,7 @@ function read(bucket: MemoryBucket, kind: 'manifest' | 'receipt', key: string) {
 }
 
 /** Names and bytes of a checkpoint. */
-async function restored(manager: CheckpointManager, version?: number): Promise<Record<string, Uint8Array>> {
+async function restored(manager: RunManager, version?: number): Promise<Record<string, Uint8Array>> {
   const checkpoint = version === undefined ? await manager.latest() : await manager.get(version);
   const { files = [] } = (await checkpoint?.details()) ?? {};
   const to = Object.fromEntries(files.map(({ name, sizeBytes }) => [name, new Uint8Array(sizeBytes)]));

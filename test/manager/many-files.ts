@@ -3,7 +3,7 @@
  * many.
  */
 
-import type { CheckpointManager, CheckpointManagerOptions } from '@holdfast/core';
+import type { CheckpointManagerOptions, RunManager } from '@holdfast/core';
 import { openWithLimits } from '@holdfast/core/internal/manager/manager';
 import { type MemoryBucket, MemoryStore, ObservedStore, type StoreCall } from '@holdfast/core/store';
 import { type FaultPlan, FaultyStore, ManualClock } from '@holdfast/testkit';
@@ -13,7 +13,7 @@ import { SETTINGS } from './memory-run.ts';
 export const FEW = { filesBytesMax: 1000, repeatedBytesMax: 0 };
 
 export interface Opened {
-  readonly manager: CheckpointManager;
+  readonly manager: RunManager;
   readonly calls: StoreCall[];
 }
 

@@ -1,20 +1,17 @@
 /** For the tests of this folder: managers on a bucket in memory. */
 
 import {
-  type CheckpointManager,
   type CheckpointManagerOptions,
   crc32c,
   createCheckpointManager,
   isCheckpointError,
+  type RunManager,
 } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 
 export const SETTINGS = { bufferBytes: 16 * 1024 * 1024, partSizeBytesMin: 64 * 1024, retryDelayMsBase: 1 };
 
-export function open(
-  bucket: MemoryBucket,
-  options: Partial<CheckpointManagerOptions> = {},
-): CheckpointManager {
+export function open(bucket: MemoryBucket, options: Partial<CheckpointManagerOptions> = {}): RunManager {
   return createCheckpointManager({ store: new MemoryStore(bucket), settings: SETTINGS, ...options });
 }
 

@@ -37,8 +37,8 @@ describe('a record that was changed on its way', () => {
     const calls = [
       (manager: ReturnType<typeof open>) => manager.latest(),
       (manager: ReturnType<typeof open>) => manager.restore({ to: { a: new Uint8Array(100) } }),
-      (manager: ReturnType<typeof open>) => manager.verify({ version: 2, level: 2, quarantine: true }),
-      (manager: ReturnType<typeof open>) => manager.fsck(),
+      (manager: ReturnType<typeof open>) => manager.admin.verify({ version: 2, level: 2, quarantine: true }),
+      (manager: ReturnType<typeof open>) => manager.admin.fsck(),
       (manager: ReturnType<typeof open>) => manager.save({ version: 3, buffers: { a: bytes(100, 3) } }),
     ];
     for (const call of calls) {
@@ -89,7 +89,7 @@ describe('a quarantine is final', () => {
       const bucket = await savedRun();
       const store = new AbsentMindedStore(bucket);
       await using manager = open(bucket, { store });
-      const result = await manager.verify({ version: 2, level, quarantine: true });
+      const result = await manager.admin.verify({ version: 2, level, quarantine: true });
       expect(store.left).toBeLessThan(1);
       expect(result).toMatchObject({ recorded: 'none', latest: 2n });
       expect(result.note).toContain('a second look found something else');
@@ -101,7 +101,7 @@ describe('a quarantine is final', () => {
     const bucket = await savedRun();
     for (const key of bucket.keys()) if (/version_2.*\/0\.\d+-/.test(key)) bucket.remove(key);
     await using manager = open(bucket);
-    const result = await manager.verify({ version: 2, level, quarantine: true });
+    const result = await manager.admin.verify({ version: 2, level, quarantine: true });
     expect(result).toMatchObject({ recorded: 'quarantined', latest: 1n });
   });
 });

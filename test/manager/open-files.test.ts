@@ -3,13 +3,7 @@
  * nothing.
  */
 
-import {
-  type Checkpoint,
-  CheckpointError,
-  type CheckpointManager,
-  type Clock,
-  systemClock,
-} from '@holdfast/core';
+import { type Checkpoint, CheckpointError, type Clock, type RunManager, systemClock } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { crc32c, ManualClock } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
@@ -183,7 +177,7 @@ describe('a file that is left open', () => {
       await read();
       await clock.advance(6 * LEASE_TTL_MS);
       await using collector = open(bucket);
-      await collector.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+      await collector.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
       expect(await collector.get(1)).toBeNull();
       expect(await failure(read())).toBe(
         'NotFound: version 1 was removed while it was read: its lease had lapsed',
@@ -235,7 +229,7 @@ async function idleRun(call: 'openInputStream' | 'openSource') {
 }
 
 /** Leases that have not expired. */
-async function valid(manager: CheckpointManager): Promise<number> {
-  const leases = await manager.leases();
+async function valid(manager: RunManager): Promise<number> {
+  const leases = await manager.admin.leases();
   return Math.min(1, leases.filter(({ isExpired }) => !isExpired).length);
 }

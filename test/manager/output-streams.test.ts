@@ -1,6 +1,6 @@
 /** Files that are written through streams: a commit has all of them or fails. */
 
-import { type Checkpoint, CheckpointError, type CheckpointManager } from '@holdfast/core';
+import { type Checkpoint, CheckpointError, type RunManager } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
@@ -13,7 +13,7 @@ async function write(checkpoint: Checkpoint, name: string, data = DATA): Promise
   await writer.close();
 }
 
-async function filesOf(manager: CheckpointManager): Promise<[string, number][]> {
+async function filesOf(manager: RunManager): Promise<[string, number][]> {
   const details = await (await manager.latest())?.details();
   return (details?.files ?? []).map(({ name, sizeBytes }) => [name, sizeBytes]);
 }

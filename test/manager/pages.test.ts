@@ -1,7 +1,7 @@
 /** Runs whose catalog has pages. With two checkpoints in an entry, a few saves make many pages. */
 
 import { createHash } from 'node:crypto';
-import { type CheckpointManager, systemClock } from '@holdfast/core';
+import { type RunManager, systemClock } from '@holdfast/core';
 import { decodeRecord, encodeRecord } from '@holdfast/core/internal/format/index';
 import { MemoryStore, ObservedStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
@@ -31,7 +31,7 @@ function readEntry(run: TimedRun) {
   return decodeRecord('catalog-entry', run.bucket.find(key)?.bytes as Uint8Array, { key });
 }
 
-function open(run: TimedRun, store = new MemoryStore(run.bucket)): CheckpointManager {
+function open(run: TimedRun, store = new MemoryStore(run.bucket)): RunManager {
   return run.open({ settings: PAGED, store, attempt: 'job' });
 }
 
@@ -42,13 +42,13 @@ async function pagedRun(): Promise<TimedRun> {
   return run;
 }
 
-async function restores(manager: CheckpointManager, version: number): Promise<boolean> {
+async function restores(manager: RunManager, version: number): Promise<boolean> {
   const to = { a: new Uint8Array(1000) };
   await manager.restore({ version, to });
   return Buffer.compare(to.a, bytes(1000, version)) === 0;
 }
 
-async function requestsOf(run: TimedRun, use: (manager: CheckpointManager) => Promise<unknown>) {
+async function requestsOf(run: TimedRun, use: (manager: RunManager) => Promise<unknown>) {
   const calls: string[] = [];
   const store = new ObservedStore(new MemoryStore(run.bucket), {
     clock: systemClock,
@@ -66,24 +66,26 @@ describe('whatever lies in a page', () => {
     expect((await manager.list()).map(({ version }) => Number(version))).toEqual(VERSIONS.toReversed());
     expect((await manager.get(2))?.summary).toMatchObject({ version: 2n, metrics: { loss: 0.2 } });
     expect(await restores(manager, 1)).toBe(true);
-    expect(await manager.verify({ version: 2 })).toMatchObject({ recorded: 'verified' });
-    await manager.pin(3, 'paper');
-    expect(await manager.rollback({ to: 4, reason: 'loss' })).toMatchObject({ leftBehind: [5n, 6n, 7n, 8n] });
+    expect(await manager.admin.verify({ version: 2 })).toMatchObject({ recorded: 'verified' });
+    await manager.admin.pin(3, 'paper');
+    expect(await manager.admin.rollback({ to: 4, reason: 'loss' })).toMatchObject({
+      leftBehind: [5n, 6n, 7n, 8n],
+    });
     expect((await manager.latest())?.version).toBe(4n);
     const listed = (await manager.list()).map(({ version, pins, isVerified, isLeftBehind }) =>
       [version, ...pins, isVerified ? 'verified' : '', isLeftBehind ? 'left' : ''].join(' ').trimEnd(),
     );
     expect(listed).toEqual(['8  left', '7  left', '6  left', '5  left', '4', '3 paper', '2 verified', '1']);
-    expect(await manager.unpin(3)).toEqual(['paper']);
+    expect(await manager.admin.unpin(3)).toEqual(['paper']);
   });
 
   test('is retired, taken back and removed by the rules, and its objects go', async () => {
     const run = await pagedRun();
     await using manager = open(run);
-    await manager.collect({ policy: { keepLast: 6 } });
+    await manager.admin.collect({ policy: { keepLast: 6 } });
     expect((await statesOf(manager)).slice(-3)).toEqual(['3 live', '2 retiring', '1 retiring']);
-    await manager.undelete(1);
-    const { removed } = await manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+    await manager.admin.undelete(1);
+    const { removed } = await manager.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
     expect(removed).toEqual([1n, 2n, 3n, 4n, 5n, 6n, 7n]);
     expect(await statesOf(manager)).toEqual(['8 live']);
     expect(pagesOf(run)).toEqual([]);
@@ -96,7 +98,7 @@ describe('whatever lies in a page', () => {
     await using manager = open(run);
     await manager.save({ version: 9, buffers: { a: bytes(1000, 8), b: bytes(10) } });
     for (const version of [10, 11, 12]) await manager.save({ version, buffers: { a: bytes(1000, version) } });
-    await manager.collect({ policy: { keepEvery: 9, graceMs: 0 }, force: true });
+    await manager.admin.collect({ policy: { keepEvery: 9, graceMs: 0 }, force: true });
     expect(await statesOf(manager)).toEqual(['12 live', '9 live']);
     const to = { a: new Uint8Array(1000) };
     await manager.restore({ version: 9, to });
@@ -150,7 +152,7 @@ describe('I1, I9: a page that is not what the entry says', () => {
     const context = { key: page, keys: [page], catalog: 'newest' };
     await expect(manager.get(1)).rejects.toMatchObject({ message: refused.slice(9), context });
     expect(await failure(manager.list())).toBe(refused);
-    expect(await failure(manager.collect({ policy: { keepLast: 1 } }))).toBe(refused);
+    expect(await failure(manager.admin.collect({ policy: { keepLast: 1 } }))).toBe(refused);
     expect((await manager.latest())?.version).toBe(8n);
     await manager.save({ version: 9, buffers: { a: bytes(10) } });
   });
@@ -218,8 +220,8 @@ describe('I1, I9: a page that is not what the entry says', () => {
       if (isFirst && key.startsWith('pages/')) {
         isFirst = false;
         await using other = open(run);
-        await other.pin(1, 'kept');
-        await other.collect({});
+        await other.admin.pin(1, 'kept');
+        await other.admin.collect({});
       }
       return get(key, options);
     };
@@ -241,9 +243,9 @@ describe('I8: pages that no entry refers to', () => {
     const run = await pagedRun();
     await put(run, stray(3));
     await using manager = open(run);
-    const { problems } = await manager.fsck();
+    const { problems } = await manager.admin.fsck();
     expect(problems).toEqual([expect.objectContaining({ kind: 'garbage', key: stray(3), objectCount: 1 })]);
-    expect((await manager.collect({})).swept.objectCount).toBe(1);
+    expect((await manager.admin.collect({})).swept.objectCount).toBe(1);
     expect(pagesOf(run)).toEqual(referredPages(run).sort());
   });
 
@@ -253,7 +255,7 @@ describe('I8: pages that no entry refers to', () => {
     await put(run, stray(seq + 1));
     await put(run, stray(Date.UTC(2026, 1)));
     await using manager = open(run);
-    expect((await manager.collect({})).swept.objectCount).toBe(0);
+    expect((await manager.admin.collect({})).swept.objectCount).toBe(0);
   });
 
   test('are of an entry further on: an older catalog was put back, and nothing is deleted', async () => {
@@ -262,7 +264,7 @@ describe('I8: pages that no entry refers to', () => {
     await put(run, stray(3));
     await put(run, stray(seq + 2));
     await using manager = open(run);
-    expect(await failure(manager.collect({}))).toContain(
+    expect(await failure(manager.admin.collect({}))).toContain(
       `StoreRegressed: ${stray(seq + 2)} belongs to entry`,
     );
     expect(pagesOf(run)).toContain(stray(3));
@@ -272,8 +274,8 @@ describe('I8: pages that no entry refers to', () => {
     const run = await pagedRun();
     await put(run, 'pages/notes.txt');
     await using manager = open(run);
-    expect((await manager.collect({})).swept.objectCount).toBe(0);
-    expect((await manager.fsck()).problems).toEqual([
+    expect((await manager.admin.collect({})).swept.objectCount).toBe(0);
+    expect((await manager.admin.fsck()).problems).toEqual([
       expect.objectContaining({ kind: 'foreign', key: 'pages/notes.txt' }),
     ]);
   });
@@ -293,16 +295,16 @@ describe('I1, I8: what happens between a page and its entry', () => {
       return create(key, data, options);
     };
     await using manager = open(run, store);
-    await manager.pin(1, 'kept');
+    await manager.admin.pin(1, 'kept');
     expect(due).toEqual([]);
   }
   const sweep = (run: TimedRun) => async () => {
     await using other = open(run);
-    await other.collect({});
+    await other.admin.collect({});
   };
   const commit = (run: TimedRun) => async () => {
     await using other = open(run);
-    await other.pin(8, 'another');
+    await other.admin.pin(8, 'another');
   };
 
   test('a sweep leaves the page alone', async () => {
@@ -329,9 +331,9 @@ describe('I1, I8: what happens between a page and its entry', () => {
 
 test('pins on one checkpoint have an end, which is said', async () => {
   await using manager = open(await pagedRun());
-  for (let index = 0; index < 64; index++) await manager.pin(1, `label ${index}`);
-  await manager.pin(1, 'label 3');
-  expect(await failure(manager.pin(1, 'one more'))).toBe(
+  for (let index = 0; index < 64; index++) await manager.admin.pin(1, `label ${index}`);
+  await manager.admin.pin(1, 'label 3');
+  expect(await failure(manager.admin.pin(1, 'one more'))).toBe(
     'Conflict: version 1@1 has 64 pins already; take one of them away first',
   );
 });

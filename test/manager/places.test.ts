@@ -74,6 +74,6 @@ describe('the first save at a place', () => {
     await save('runs/gpt', 1);
     await save('runs/bert', 1);
     await using manager = await openCheckpointManager(pathToFileURL(join(root, 'runs')).href);
-    expect(await manager.runsBelow()).toEqual(['bert', 'gpt']);
+    expect(await manager.admin.runsBelow()).toEqual(['bert', 'gpt']);
   });
 });

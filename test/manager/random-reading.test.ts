@@ -125,13 +125,13 @@ describe('its lease', () => {
     const manager = open(bucket, { clock });
     await manager.save({ version: 1, buffers: { a: bytes(100) } });
     const source = (await (await manager.latest())?.openSource('a')) as RandomSource;
-    expect(await manager.leases()).toMatchObject([{ version: 1n, isExpired: false }]);
+    expect(await manager.admin.leases()).toMatchObject([{ version: 1n, isExpired: false }]);
     await clock.advance(3_600_000);
-    expect((await manager.leases()).filter(({ isExpired }) => !isExpired)).not.toEqual([]);
+    expect((await manager.admin.leases()).filter(({ isExpired }) => !isExpired)).not.toEqual([]);
     await read(source, 1, 2);
     await source.assertUnchanged();
     await source.close();
-    expect(await manager.leases()).toEqual([]);
+    expect(await manager.admin.leases()).toEqual([]);
     await source.close();
     expect(clock.sleeperCount).toBe(0);
     await manager.close();
@@ -142,7 +142,7 @@ describe('its lease', () => {
     await using manager = run.open();
     for (const version of [1, 2]) await manager.save({ version, buffers: { a: bytes(1000, version) } });
     const source = (await (await manager.get(1))?.openSource('a')) as RandomSource;
-    const collect = () => manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+    const collect = () => manager.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
     await collect();
     expect(await collect()).toMatchObject({ removed: [], postponed: [{ version: 1n }] });
     expect(Buffer.compare(await read(source, 0, 1000), bytes(1000, 1))).toBe(0);

@@ -1,4 +1,4 @@
-import { CheckpointError, type CheckpointManager, type ProgressEvent, systemClock } from '@holdfast/core';
+import { CheckpointError, type ProgressEvent, type RunManager, systemClock } from '@holdfast/core';
 import { catalogKey, encodeRecord } from '@holdfast/core/internal/format/index';
 import { EMPTY_STATE } from '@holdfast/core/internal/plan/state';
 import { MemoryStore, ObservedStore } from '@holdfast/core/store';
@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open, readAll } from './memory-run.ts';
 
 describe('bad input is refused before the store is touched', () => {
-  const cases: [string, Parameters<CheckpointManager['save']>[0], string][] = [
+  const cases: [string, Parameters<RunManager['save']>[0], string][] = [
     ['a version below zero', { version: -1, buffers: { a: bytes(1) } }, 'version -1 cannot be used'],
     [
       'a version that is no integer',
@@ -45,13 +45,13 @@ describe('bad input is refused before the store is touched', () => {
 });
 
 describe('reading', () => {
-  const calls: [string, (run: CheckpointManager, options: { signal: AbortSignal }) => Promise<unknown>][] = [
+  const calls: [string, (run: RunManager, options: { signal: AbortSignal }) => Promise<unknown>][] = [
     ['create', (run, options) => run.create(undefined, options)],
     ['get', (run, options) => run.get(1, options)],
     ['latest', (run, options) => run.latest(options)],
     ['list', (run, options) => run.list(options)],
-    ['log', (run, options) => run.log(options)],
-    ['begun', (run, options) => run.begun(options)],
+    ['log', (run, options) => run.admin.log(options)],
+    ['begun', (run, options) => run.admin.begun(options)],
   ];
   test.each(calls)('%s: a signal ends it, though the store is silent', async (_, call) => {
     const store = new FaultyStore(new MemoryStore(newBucket()), () => FAULTS.stall);
@@ -64,10 +64,10 @@ describe('reading', () => {
 
   test('an empty run is null and an empty list; restore, commit and verify say NotFound', async () => {
     await using manager = open(newBucket());
-    expect([await manager.latest(), await manager.list(), await manager.log()]).toEqual([null, [], []]);
+    expect([await manager.latest(), await manager.list(), await manager.admin.log()]).toEqual([null, [], []]);
     expect(await failure(manager.restore({ to: { a: bytes(1) } }))).toContain('NotFound');
     expect(await failure(manager.commit())).toContain('NotFound: there is no run');
-    expect(await failure(manager.verify())).toContain('NotFound');
+    expect(await failure(manager.admin.verify())).toContain('NotFound');
   });
 
   test('damage: restore names file, range, expected and found; fallback takes the newest that verifies and says which it skipped', async () => {
@@ -85,9 +85,9 @@ describe('reading', () => {
     const restored = await manager.restore({ to, onCorrupt: 'fallback' });
     expect(restored).toMatchObject({ version: 1n, skipped: [{ version: 2n }] });
     expect(Buffer.compare(to.a, bytes(200_000, 1))).toBe(0);
-    const report = await manager.verify();
+    const report = await manager.admin.verify();
     expect(report.problems).toHaveLength(1);
-    expect((await manager.verify({ level: 0 })).problems[0]?.message).toContain('checksum');
+    expect((await manager.admin.verify({ level: 0 })).problems[0]?.message).toContain('checksum');
   });
 
   test('verify finds a missing object without reading a payload byte', async () => {
@@ -95,7 +95,7 @@ describe('reading', () => {
     await using manager = open(bucket);
     await manager.save({ version: 1, buffers: { a: bytes(100), b: bytes(100) } });
     bucket.remove(bucket.keys().find((key) => key.endsWith('/b')) as string);
-    const report = await manager.verify({ level: 0 });
+    const report = await manager.admin.verify({ level: 0 });
     expect(report).toMatchObject({ bytesRead: 0, problems: [{ name: 'b' }] });
   });
 
@@ -153,14 +153,14 @@ describe('reading', () => {
     const bucket = newBucket();
     await using manager = open(bucket, { attempt: 'job-7', process: { host: 'node-3', pid: 42 } });
     await manager.save({ version: 1, buffers: { a: bytes(1) } });
-    const log = await manager.log();
+    const log = await manager.admin.log();
     expect(log.map((entry) => entry.kind)).toEqual(['commit', 'takeover']);
     expect(log[0]).toMatchObject({
       attempt: 'job-7',
       process: { host: 'node-3', pid: 42 },
       checkpoints: [{ version: 1n }],
     });
-    expect(await failure(manager.log({ limit: 0 }))).toContain('InvalidArgument');
+    expect(await failure(manager.admin.log({ limit: 0 }))).toContain('InvalidArgument');
   });
 
   test('a closed manager stops what is under way and says so: what was delivered, others may commit', async () => {

@@ -59,7 +59,7 @@ async function rebuild(
 ) {
   const { manager } = processOn(bucket, options);
   try {
-    return await manager.rebuildCatalog({ skip });
+    return await manager.admin.rebuildCatalog({ skip });
   } finally {
     await manager.close();
   }
@@ -83,7 +83,7 @@ async function saveAndCollect(bucket: MemoryBucket): Promise<void> {
     await writer.save({ version, buffers: { own: bytes(1000, version) }, dedupe: 'off' });
   }
   await using collector = open(bucket);
-  await collector.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+  await collector.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
 }
 
 describe('a manifest that cannot be read stops the rebuild, which names it and writes nothing', () => {
@@ -155,8 +155,11 @@ describe('skipped as asked', () => {
     expect(checkpoints.map(({ version }) => version)).toEqual([2n, 1n]);
     expect(skipped).toEqual([{ key, reason: expect.stringContaining('newer Holdfast'), isHeld: true }]);
     await using manager = open(bucket);
-    expect((await manager.log())[0]).toMatchObject({ kind: 'rebuild', reason: expect.stringContaining(key) });
-    const { skippedManifests, problems } = await manager.fsck();
+    expect((await manager.admin.log())[0]).toMatchObject({
+      kind: 'rebuild',
+      reason: expect.stringContaining(key),
+    });
+    const { skippedManifests, problems } = await manager.admin.fsck();
     expect(skippedManifests).toEqual([key]);
     expect(problems.filter(({ kind }) => kind === 'skipped')).toEqual([
       expect.objectContaining({ kind: 'skipped', id: expect.objectContaining({ version: 3n }) }),
@@ -177,10 +180,10 @@ describe('skipped as asked', () => {
 
     await using manager = open(bucket);
     expect((await manager.list()).map(({ version }) => version)).toEqual([8n, 7n]);
-    await manager.releaseSkipped(key);
-    expect((await manager.log())[0]).toMatchObject({ kind: 'release', reason: key });
-    expect((await manager.fsck()).skippedManifests).toEqual([]);
-    await manager.collect({ policy: { keepLast: 1 } });
+    await manager.admin.releaseSkipped(key);
+    expect((await manager.admin.log())[0]).toMatchObject({ kind: 'release', reason: key });
+    expect((await manager.admin.fsck()).skippedManifests).toEqual([]);
+    await manager.admin.collect({ policy: { keepLast: 1 } });
     expect([1, 2, 3, 8].map((version) => payloadsOf(bucket, version))).toEqual([[], [], [], ['own']]);
   });
 
@@ -207,7 +210,7 @@ describe('skipped as asked', () => {
       { key, reason: expect.stringContaining('when this rebuild began'), isHeld: true },
     ]);
     await using manager = open(bucket);
-    expect((await manager.fsck()).skippedManifests).toEqual([key]);
+    expect((await manager.admin.fsck()).skippedManifests).toEqual([key]);
   });
 
   test('what could be read after all is not skipped; what is no manifest is refused', async () => {
@@ -229,11 +232,11 @@ describe('skipped as asked', () => {
     await rebuild(bucket, { skip: [key] });
     await using manager = open(bucket);
     const other = key.replace('version_3', 'version_2');
-    expect(await failure(manager.releaseSkipped(other))).toMatch(
+    expect(await failure(manager.admin.releaseSkipped(other))).toMatch(
       new RegExp(`^Conflict: .*is not held; .*${key}$`),
     );
-    await manager.releaseSkipped(key);
-    expect(await failure(manager.releaseSkipped(key))).toMatch(/^Conflict: .*is held: nothing$/);
+    await manager.admin.releaseSkipped(key);
+    expect(await failure(manager.admin.releaseSkipped(key))).toMatch(/^Conflict: .*is held: nothing$/);
   });
 });
 
@@ -245,5 +248,5 @@ test('a rebuilt catalog of many versions has pages, like any other', async () =>
   expect(keysOf(bucket, 'pages/')).toHaveLength(1);
   await using manager = open(bucket, { settings });
   expect((await manager.list()).map(({ version }) => version)).toEqual([3n, 2n, 1n]);
-  expect((await manager.fsck()).isSound).toBe(true);
+  expect((await manager.admin.fsck()).isSound).toBe(true);
 });

@@ -59,7 +59,7 @@ async function rebuild(
 ) {
   const { manager } = processOn(bucket, options);
   try {
-    return await manager.rebuildCatalog({ skip });
+    return await manager.admin.rebuildCatalog({ skip });
   } finally {
     await manager.close();
   }
@@ -101,8 +101,8 @@ test('every checkpoint is there again, unverified; the next writer takes over an
   const { id } = await manager.save({ version: 5, buffers: content(5) });
   expect(id.epoch).toBe(4); // 1 and 2 existed, 3 belongs to the rebuilt catalog
   await expectRestorable(bucket, [1, 2, 3, 4, 5]);
-  expect((await manager.log()).map(({ kind }) => kind)).toEqual(['commit', 'takeover', 'rebuild']);
-  expect((await manager.fsck()).isSound).toBe(true);
+  expect((await manager.admin.log()).map(({ kind }) => kind)).toEqual(['commit', 'takeover', 'rebuild']);
+  expect((await manager.admin.fsck()).isSound).toBe(true);
   expect(bucket.violations).toEqual([]);
 });
 
@@ -151,7 +151,7 @@ test('the run id does not change silently: the result and the log name the forme
   const former = decodeRecord('run', bucket.find('run.json')?.bytes ?? bytes(0), { key: 'run.json' }).runId;
   expect((await rebuild(bucket)).formerRunId).toBe(former);
   await using manager = open(bucket);
-  expect((await manager.log())[0]?.reason).toContain(`before, this was run ${former}`);
+  expect((await manager.admin.log())[0]?.reason).toContain(`before, this was run ${former}`);
 });
 
 test('run.json that is gone too is written again, with the new id', async () => {
@@ -200,7 +200,7 @@ test('two at once, and a writer that finds no catalog: one rebuild wins, the oth
 
 test('I7: a rebuild that stands still at any call, while another is done and a writer commits, replaces nothing', async () => {
   const counted = processOn(await lostRun());
-  await counted.manager.rebuildCatalog();
+  await counted.manager.admin.rebuildCatalog();
   await counted.manager.close();
   const isListed = (_: number, key: string) => key.includes('/manifest-');
   for (let number = 1; number < counted.store.calls.length; number++) {
@@ -247,7 +247,7 @@ function rebuildThatWaits(isIt: (count: number, key: string) => boolean, bucket:
   const change = (below: ObjectStore) => delayed(below, wait);
   // Others act while it waits.
   const { manager } = processOn(bucket, { change, clock: systemClock });
-  const told = manager
+  const told = manager.admin
     .rebuildCatalog()
     .then(
       ({ runId }) => `rebuilt ${runId}`,
@@ -276,7 +276,7 @@ test('a manifest that is swept while it waits, on the catalog of another rebuild
   await Promise.race([slow.reached, slow.told]);
   await rebuild(bucket);
   await using collector = open(bucket, { clock: systemClock });
-  await collector.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+  await collector.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
   expect(keysOf(bucket, 'version_1/')).toEqual([]);
   slow.goOn();
   expect(await slow.told).toMatch(/^Conflict: .*there is a catalog/);
@@ -284,7 +284,7 @@ test('a manifest that is swept while it waits, on the catalog of another rebuild
 
 test('one that dies at any call is gone on with by the next, and a request or a reply that is lost is no matter', async () => {
   const { manager, store } = processOn(await lostRun());
-  await manager.rebuildCatalog();
+  await manager.admin.rebuildCatalog();
   await manager.close();
   for (let number = 0; number < store.calls.length; number++) {
     for (const name of ['stopBefore', 'stopAfter', 'loseRequest', 'loseReply'] as const) {

@@ -55,7 +55,7 @@ function basesOf(bucket: MemoryBucket, version: number): bigint[] {
 /** Retires all versions but the latest, and sweeps everything that is no longer referred to. */
 async function collectAllButLatest(bucket: MemoryBucket) {
   await using manager = open(bucket);
-  return await manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+  return await manager.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
 }
 
 async function expectToHold(bucket: MemoryBucket, version: number, buffers: Record<string, Uint8Array>) {
@@ -65,7 +65,7 @@ async function expectToHold(bucket: MemoryBucket, version: number, buffers: Reco
   );
   await manager.restore({ version, to });
   expect(to).toEqual(buffers);
-  expect((await manager.verify({ version, record: false })).problems).toEqual([]);
+  expect((await manager.admin.verify({ version, record: false })).problems).toEqual([]);
   expect(bucket.violations).toEqual([]);
 }
 
@@ -183,7 +183,7 @@ describe('what is referred to', () => {
       expect(Buffer.compare(to.model, LARGE)).toBe(0);
       const [file] = (await (await manager.latest())?.details())?.files ?? [];
       expect(file?.key).toMatch(/^version_1\//);
-      expect((await manager.verify()).problems).toEqual([]);
+      expect((await manager.admin.verify()).problems).toEqual([]);
     } finally {
       rmSync(place, { recursive: true });
     }
@@ -350,7 +350,7 @@ describe('bases', () => {
     await using from = open(bucket);
     {
       await using to = open(copy);
-      await to.mirrorFrom(from, { versions: [2] });
+      await to.admin.mirrorFrom(from, { versions: [2] });
       const [only] = await to.list();
       expect(only).toMatchObject({ sizeBytes: 300_705, storedBytes: 300_705 });
     }

@@ -24,7 +24,7 @@ test('each is sent again, the entry of the catalog included: the save commits', 
     expect(await manager.save({ version, buffers: { a: bytes(100_000, version) } })).toMatchObject({
       isCommitted: true,
     });
-  expect((await manager.verify({ version: 2, record: false })).problems).toEqual([]);
+  expect((await manager.admin.verify({ version: 2, record: false })).problems).toEqual([]);
   expect(bucket.violations).toEqual([]);
 });
 

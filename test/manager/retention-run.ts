@@ -4,10 +4,10 @@
  */
 
 import {
-  type CheckpointManager,
   type CheckpointManagerOptions,
   crc32c,
   type RetentionPlan,
+  type RunManager,
   systemClock,
 } from '@holdfast/core';
 import { MemoryBucket } from '@holdfast/core/store';
@@ -21,7 +21,7 @@ export interface TimedRun {
   readonly bucket: MemoryBucket;
   /** The date of the store and of the machines. */
   readonly clock: ManualClock;
-  open(options?: Partial<CheckpointManagerOptions>): CheckpointManager;
+  open(options?: Partial<CheckpointManagerOptions>): RunManager;
 }
 
 export function timedRun(): TimedRun {
@@ -34,7 +34,7 @@ export function timedRun(): TimedRun {
 
 /** Saves versions of 1,000 bytes each, a minute apart. */
 export async function saveVersions(
-  manager: CheckpointManager,
+  manager: RunManager,
   versions: readonly number[],
   clock?: ManualClock,
 ): Promise<void> {
@@ -57,7 +57,7 @@ export function verdictsOf({ verdicts }: RetentionPlan): string[] {
   return verdicts.map(({ version, verdict }) => `${version} ${verdict}`);
 }
 
-export async function statesOf(manager: CheckpointManager): Promise<string[]> {
+export async function statesOf(manager: RunManager): Promise<string[]> {
   return (await manager.list()).map(({ version, state }) => `${version} ${state}`);
 }
 

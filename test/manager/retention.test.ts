@@ -14,16 +14,16 @@ describe('rules of a run', () => {
     await saveVersions(writer, [1000]);
     const entries = entryCount(run);
     await using other = run.open();
-    expect(await other.retention()).toEqual({ keepEvery: 1000n, keepLast: 9, graceMs: HOUR_MS });
-    expect(verdictsOf(await writer.planRetention())).toEqual(['1000 keep']);
+    expect(await other.admin.retention()).toEqual({ keepEvery: 1000n, keepLast: 9, graceMs: HOUR_MS });
+    expect(verdictsOf(await writer.admin.planRetention())).toEqual(['1000 keep']);
     expect(entryCount(run)).toBe(entries);
   });
 
   test('a run without rules keeps everything', async () => {
     const run = await runOf([1, 2]);
     await using manager = run.open();
-    expect(await manager.retention()).toBeNull();
-    const plan = await manager.planRetention();
+    expect(await manager.admin.retention()).toBeNull();
+    const plan = await manager.admin.planRetention();
     expect([plan.policy, verdictsOf(plan)]).toEqual([null, ['2 keep', '1 keep']]);
   });
 
@@ -31,14 +31,14 @@ describe('rules of a run', () => {
     const run = await runOf([1]);
     await using manager = run.open();
     await using other = run.open();
-    await manager.setRetention({ keepLast: 3 });
-    expect(await other.retention()).toEqual({ keepLast: 3, graceMs: HOUR_MS });
+    await manager.admin.setRetention({ keepLast: 3 });
+    expect(await other.admin.retention()).toEqual({ keepLast: 3, graceMs: HOUR_MS });
     const entries = entryCount(run);
-    await other.setRetention({ keepLast: 3, graceMs: HOUR_MS });
+    await other.admin.setRetention({ keepLast: 3, graceMs: HOUR_MS });
     expect(entryCount(run)).toBe(entries);
-    await other.setRetention(null);
-    expect(await manager.retention()).toBeNull();
-    expect((await manager.log({ limit: 1 }))[0]?.kind).toBe('policy');
+    await other.admin.setRetention(null);
+    expect(await manager.admin.retention()).toBeNull();
+    expect((await manager.admin.log({ limit: 1 }))[0]?.kind).toBe('policy');
   });
 
   test('rules taken away stay away, although run.json still has them', async () => {
@@ -46,8 +46,8 @@ describe('rules of a run', () => {
     await using writer = run.open({ retention: { keepLast: 1 } });
     await saveVersions(writer, [1]);
     await using manager = run.open();
-    await manager.setRetention(null);
-    expect(await manager.retention()).toBeNull();
+    await manager.admin.setRetention(null);
+    expect(await manager.admin.retention()).toBeNull();
   });
 
   test('a rule of a newer version stops retention here, and nothing else; other rules take its place', async () => {
@@ -62,7 +62,7 @@ describe('rules of a run', () => {
 
     await using manager = run.open();
     await saveVersions(manager, [1, 2, 3]);
-    for (const call of [manager.planRetention(), manager.collect(), manager.retention()]) {
+    for (const call of [manager.admin.planRetention(), manager.admin.collect(), manager.admin.retention()]) {
       expect(await failure(call)).toMatch(
         /UnsupportedFormat: .* hold "keepFirst", which this one does not know/,
       );
@@ -71,8 +71,8 @@ describe('rules of a run', () => {
 
     await using other = run.open({ retention: { keepLast: 2 } });
     expect((await other.list()).map(({ state }) => state)).toEqual(['live', 'live', 'live']);
-    await other.setRetention({ keepLast: 2 });
-    expect(verdictsOf(await other.planRetention())).toEqual(['3 keep', '2 keep', '1 retire']);
+    await other.admin.setRetention({ keepLast: 2 });
+    expect(verdictsOf(await other.admin.planRetention())).toEqual(['3 keep', '2 keep', '1 retire']);
   });
 
   test('a rule that is none is refused when the manager is opened, and by every call', async () => {
@@ -80,10 +80,10 @@ describe('rules of a run', () => {
     expect(() => open(bucket, { retention: { keepLast: 0 } })).toThrow('keepLast is 0');
     await using manager = open(bucket);
     const policy = { keepForMs: 1 };
-    expect(await failure(manager.planRetention({ policy }))).toContain(
+    expect(await failure(manager.admin.planRetention({ policy }))).toContain(
       'InvalidArgument: retention rule keepForMs',
     );
-    expect(await failure(manager.setRetention(policy))).toContain(
+    expect(await failure(manager.admin.setRetention(policy))).toContain(
       'InvalidArgument: retention rule keepForMs',
     );
   });
@@ -91,12 +91,12 @@ describe('rules of a run', () => {
   test('where there is no run, every call is NotFound', async () => {
     await using manager = open(newBucket());
     const calls = [
-      () => manager.planRetention({ policy: { keepLast: 1 } }),
-      () => manager.setRetention({ keepLast: 1 }),
-      () => manager.retention(),
-      () => manager.pin(1, 'x'),
-      () => manager.unpin(1),
-      () => manager.undelete(1),
+      () => manager.admin.planRetention({ policy: { keepLast: 1 } }),
+      () => manager.admin.setRetention({ keepLast: 1 }),
+      () => manager.admin.retention(),
+      () => manager.admin.pin(1, 'x'),
+      () => manager.admin.unpin(1),
+      () => manager.admin.undelete(1),
     ];
     for (const call of calls) expect(await failure(call())).toContain('NotFound: there is no run at');
   });
@@ -107,8 +107,8 @@ describe('planRetention', () => {
     const run = await runOf([1, 2, 3]);
     await using manager = run.open({ retention: { keepLast: 2 } });
     const keys = run.bucket.keys();
-    expect(verdictsOf(await manager.planRetention())).toEqual(['3 keep', '2 keep', '1 retire']);
-    const given = await manager.planRetention({ policy: { keepLast: 1 } });
+    expect(verdictsOf(await manager.admin.planRetention())).toEqual(['3 keep', '2 keep', '1 retire']);
+    const given = await manager.admin.planRetention({ policy: { keepLast: 1 } });
     expect(verdictsOf(given)).toEqual(['3 keep', '2 retire', '1 retire']);
     expect(given).toMatchObject({ totalBytes: 3000, droppedBytes: 2000, needsForce: true });
     expect(run.bucket.keys()).toEqual(keys);
@@ -118,19 +118,19 @@ describe('planRetention', () => {
     const run = await runOf([1, 2]);
     await using manager = run.open();
     const policy = { keepForMs: 90_000 };
-    expect(verdictsOf(await manager.planRetention({ policy }))).toEqual(['2 keep', '1 keep']);
+    expect(verdictsOf(await manager.admin.planRetention({ policy }))).toEqual(['2 keep', '1 keep']);
     run.bucket.clock = { nowMs: () => run.clock.nowMs() + 60_000 };
-    expect(verdictsOf(await manager.planRetention({ policy }))).toEqual(['2 keep', '1 retire']);
+    expect(verdictsOf(await manager.admin.planRetention({ policy }))).toEqual(['2 keep', '1 retire']);
   });
 
   test('a metric that no checkpoint has is InvalidArgument and names those that are there', async () => {
     const run = await runOf([1]);
     await using manager = run.open();
     const policy = { keepBest: [{ metric: 'lost', mode: 'min' as const, count: 1 }] };
-    expect(await failure(manager.planRetention({ policy }))).toContain(
+    expect(await failure(manager.admin.planRetention({ policy }))).toContain(
       'InvalidArgument: the rule "best 1 by lost"',
     );
-    expect(await failure(manager.planRetention({ policy }))).toContain('there are: loss');
+    expect(await failure(manager.admin.planRetention({ policy }))).toContain('there are: loss');
   });
 
   test.each([-2, 2])(
@@ -140,11 +140,14 @@ describe('planRetention', () => {
       await using manager = run.open();
       const clock = { nowMs: () => run.clock.nowMs() + days * 24 * HOUR_MS };
       run.bucket.clock = clock;
-      const said = await failure(manager.planRetention({ policy: { keepLast: 1 } }));
+      const said = await failure(manager.admin.planRetention({ policy: { keepLast: 1 } }));
       expect(said).toContain("InvalidConfig: this machine's clock says 2026-11-21 14:02:00 UTC");
       expect(said).toContain(`the store's says 2026-11-${21 + days} 14:02:00 UTC`);
       const untimed = { keepLast: 1, graceMs: 0 };
-      expect(verdictsOf(await manager.planRetention({ policy: untimed }))).toEqual(['2 keep', '1 retire']);
+      expect(verdictsOf(await manager.admin.planRetention({ policy: untimed }))).toEqual([
+        '2 keep',
+        '1 retire',
+      ]);
     },
   );
 });
@@ -153,29 +156,31 @@ describe('pins', () => {
   test('a pinned checkpoint is kept until its last label is taken away', async () => {
     const run = await runOf([1, 2]);
     await using manager = run.open();
-    await manager.pin(1, 'paper');
-    await manager.pin(1n, 'paper');
-    await manager.pin(1, 'demo');
+    await manager.admin.pin(1, 'paper');
+    await manager.admin.pin(1n, 'paper');
+    await manager.admin.pin(1, 'demo');
     expect((await manager.list())[1]?.pins).toEqual(['paper', 'demo']);
     const policy = { keepLast: 1 };
-    expect((await manager.planRetention({ policy })).verdicts[1]?.reasons).toEqual([
+    expect((await manager.admin.planRetention({ policy })).verdicts[1]?.reasons).toEqual([
       'it is pinned: paper, demo',
     ]);
-    expect(await manager.unpin(1, 'paper')).toEqual(['paper']);
-    expect(verdictsOf(await manager.planRetention({ policy }))).toEqual(['2 keep', '1 keep']);
-    expect(await manager.unpin(1)).toEqual(['demo']);
-    expect(await manager.unpin(1)).toEqual([]);
-    expect(verdictsOf(await manager.planRetention({ policy }))).toEqual(['2 keep', '1 retire']);
+    expect(await manager.admin.unpin(1, 'paper')).toEqual(['paper']);
+    expect(verdictsOf(await manager.admin.planRetention({ policy }))).toEqual(['2 keep', '1 keep']);
+    expect(await manager.admin.unpin(1)).toEqual(['demo']);
+    expect(await manager.admin.unpin(1)).toEqual([]);
+    expect(verdictsOf(await manager.admin.planRetention({ policy }))).toEqual(['2 keep', '1 retire']);
   });
 
   test('a version that is not there is NotFound, and so is a label', async () => {
     const run = await runOf([1]);
     await using manager = run.open();
-    expect(await failure(manager.pin(7, 'x'))).toBe('NotFound: version 7 is not in the catalog');
-    expect(await failure(manager.unpin(7))).toBe('NotFound: version 7 is not in the catalog');
-    expect(await failure(manager.unpin(1, 'x'))).toBe('NotFound: version 1 has no pin "x"; it has none');
-    await manager.pin(1, 'y');
-    expect(await failure(manager.unpin(1, 'x'))).toContain('it has "y"');
+    expect(await failure(manager.admin.pin(7, 'x'))).toBe('NotFound: version 7 is not in the catalog');
+    expect(await failure(manager.admin.unpin(7))).toBe('NotFound: version 7 is not in the catalog');
+    expect(await failure(manager.admin.unpin(1, 'x'))).toBe(
+      'NotFound: version 1 has no pin "x"; it has none',
+    );
+    await manager.admin.pin(1, 'y');
+    expect(await failure(manager.admin.unpin(1, 'x'))).toContain('it has "y"');
   });
 
   test.each(['', '  ', 'a\nb', 'x'.repeat(201), 'a\u2028b', '\u200e'])(
@@ -183,8 +188,10 @@ describe('pins', () => {
     async (label) => {
       const run = await runOf([1]);
       await using manager = run.open();
-      expect(await failure(manager.pin(1, label))).toContain('it takes 1 to 200 printable characters');
-      expect(await failure(manager.unpin(1, label))).toContain('it takes 1 to 200 printable characters');
+      expect(await failure(manager.admin.pin(1, label))).toContain('it takes 1 to 200 printable characters');
+      expect(await failure(manager.admin.unpin(1, label))).toContain(
+        'it takes 1 to 200 printable characters',
+      );
     },
   );
 
@@ -192,7 +199,7 @@ describe('pins', () => {
     const run = await runOf([1]);
     await using manager = run.open();
     const labels = ['für die Arbeit', '論文 2', '😀'.repeat(200)];
-    for (const label of labels) await manager.pin(1, label);
+    for (const label of labels) await manager.admin.pin(1, label);
     expect((await manager.list())[0]?.pins).toEqual(labels);
   });
 
@@ -205,12 +212,12 @@ describe('pins', () => {
     });
     const settings = { ...SETTINGS, recordTimeoutMs: 30, retryDelayMsMax: 1 };
     await using manager = run.open({ store, settings });
-    expect(await failure(manager.pin(1, 'paper'))).toBe(
+    expect(await failure(manager.admin.pin(1, 'paper'))).toBe(
       'OutcomeUnknown: whether the pin of version 1 took effect cannot be known now',
     );
     isDown = false;
     await using other = run.open();
-    await other.pin(1, 'paper');
+    await other.admin.pin(1, 'paper');
     expect((await other.list())[0]?.pins).toEqual(['paper']);
   });
 });
@@ -219,15 +226,15 @@ describe('undelete', () => {
   test('one that is not retired is Conflict, one that was never there NotFound', async () => {
     const run = await runOf([1]);
     await using manager = run.open();
-    expect(await failure(manager.undelete(1))).toBe('Conflict: version 1 is not retired: it is live');
-    expect(await failure(manager.undelete(9))).toBe('NotFound: version 9 is not in the catalog');
+    expect(await failure(manager.admin.undelete(1))).toBe('Conflict: version 1 is not retired: it is live');
+    expect(await failure(manager.admin.undelete(9))).toBe('NotFound: version 9 is not in the catalog');
   });
 });
 
 test('how long a retired version can be taken back is told by the clock of the store, whatever the machine has', async () => {
   const run = await runOf([1, 2, 3, 4]);
   await using upkeep = run.open();
-  await upkeep.collect({ policy: { keepLast: 1, graceMs: HOUR_MS }, force: true });
+  await upkeep.admin.collect({ policy: { keepLast: 1, graceMs: HOUR_MS }, force: true });
   await run.clock.advance(600_000);
   for (const shiftMs of [0, 20 * HOUR_MS, -20 * HOUR_MS]) {
     const clock = { ...systemClock, nowMs: () => run.clock.nowMs() + shiftMs };

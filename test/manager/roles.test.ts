@@ -3,7 +3,7 @@
  * from this.
  */
 
-import { type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
+import { crc32c, createCheckpointManager, type RunManager } from '@holdfast/core';
 import { MemoryBucket, MemoryStore, ObservedStore, type StoreOperation } from '@holdfast/core/store';
 import { expect, test } from 'vitest';
 import { bytes, SETTINGS } from './memory-run.ts';
@@ -23,7 +23,7 @@ function placeOf(key: string): string {
  */
 async function changesOf(
   bucket: MemoryBucket,
-  work: (manager: CheckpointManager) => Promise<unknown>,
+  work: (manager: RunManager) => Promise<unknown>,
   retention?: { keepLast: number; graceMs: number },
 ): Promise<{ creates: string[]; deletes: string[] }> {
   const creates = new Set<string>();
@@ -40,7 +40,7 @@ async function changesOf(
   return { creates: [...creates].sort(), deletes: [...deletes].sort() };
 }
 
-async function save(manager: CheckpointManager, version: number): Promise<void> {
+async function save(manager: RunManager, version: number): Promise<void> {
   await manager.save({ version, buffers: { small: bytes(10, version), large: bytes(LARGE_BYTES, version) } });
 }
 
@@ -55,7 +55,7 @@ test('a trainer creates everything, and deletes leases and notes of uploads; a r
 
   const reader = await changesOf(bucket, async (manager) => {
     await manager.list();
-    await manager.verify({ record: false });
+    await manager.admin.verify({ record: false });
     await manager.restore({
       version: 2,
       to: { small: new Uint8Array(10), large: new Uint8Array(LARGE_BYTES) },
@@ -64,10 +64,10 @@ test('a trainer creates everything, and deletes leases and notes of uploads; a r
   expect(reader).toEqual({ creates: ['leases'], deletes: ['leases'] });
 
   const collector = await changesOf(bucket, async (manager) => {
-    await manager.pin(1, 'good');
-    await manager.unpin(1);
-    await manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
-    await manager.verify();
+    await manager.admin.pin(1, 'good');
+    await manager.admin.unpin(1);
+    await manager.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+    await manager.admin.verify();
   });
   expect(collector.creates).toEqual(['catalog', 'leases']);
   expect(collector.deletes).toContain('version_');

@@ -1,4 +1,4 @@
-import { CheckpointError, type CheckpointManager } from '@holdfast/core';
+import { CheckpointError, type RunManager } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
@@ -11,19 +11,19 @@ async function savedRun(versions: readonly number[]) {
   return { bucket, manager };
 }
 
-const latestOf = async (manager: CheckpointManager) => (await manager.latest())?.version;
+const latestOf = async (manager: RunManager) => (await manager.latest())?.version;
 
 /** Flips a bit in the file of one version, and lets verify quarantine the version. */
-async function quarantine(bucket: ReturnType<typeof newBucket>, manager: CheckpointManager, version: number) {
+async function quarantine(bucket: ReturnType<typeof newBucket>, manager: RunManager, version: number) {
   const key = bucket.keys().find((each) => each.startsWith(`version_${version}/`) && each.endsWith('/a'));
   bucket.damage(key as string, (data) => data.with(5, (data[5] as number) ^ 1));
-  await manager.verify({ version, quarantine: true });
+  await manager.admin.verify({ version, quarantine: true });
 }
 
 describe('rollback', () => {
   test('the version gone back to is the latest, those above are left behind and stay in the list', async () => {
     const { bucket, manager } = await savedRun([1, 2, 3]);
-    const result = await manager.rollback({ to: 1, reason: 'loss went up' });
+    const result = await manager.admin.rollback({ to: 1, reason: 'loss went up' });
     expect(result).toMatchObject({ version: 1n, lineage: 2, leftBehind: [2n, 3n] });
     expect(await latestOf(manager)).toBe(1n);
     expect((await manager.list()).map(({ version, isLeftBehind }) => [version, isLeftBehind])).toEqual([
@@ -35,7 +35,7 @@ describe('rollback', () => {
     const to = { a: new Uint8Array(100) };
     expect(await manager.restore({ to })).toMatchObject({ version: 1n });
     expect(Buffer.compare(to.a, bytes(100, 1))).toBe(0);
-    const [entry] = await manager.log();
+    const [entry] = await manager.admin.log();
     expect(entry).toMatchObject({ kind: 'rollback', reason: 'loss went up', lineage: 2 });
     expect(entry?.checkpoints.map(({ version }) => version)).toEqual([1n]);
     await manager.close();
@@ -48,7 +48,7 @@ describe('rollback', () => {
   test('a writer that was running is fenced, and has no effect any more', async () => {
     const { bucket, manager: writer } = await savedRun([1, 2]);
     await using person = open(bucket);
-    await person.rollback({ to: 1, reason: 'the data was wrong' });
+    await person.admin.rollback({ to: 1, reason: 'the data was wrong' });
     expect(await failure(writer.save({ version: 3, buffers: { a: bytes(10) } }))).toContain('Fenced');
     expect(await latestOf(person)).toBe(1n);
   });
@@ -56,7 +56,7 @@ describe('rollback', () => {
   test('back to the latest: nothing is left behind, and its writers are fenced all the same', async () => {
     const { bucket, manager: writer } = await savedRun([1]);
     await using person = open(bucket);
-    expect(await person.rollback({ to: 1, reason: 'stop them' })).toMatchObject({
+    expect(await person.admin.rollback({ to: 1, reason: 'stop them' })).toMatchObject({
       lineage: 2,
       leftBehind: [],
     });
@@ -66,7 +66,7 @@ describe('rollback', () => {
   test('after a quarantine of the newest, its version can be written again', async () => {
     const { bucket, manager } = await savedRun([1, 2]);
     await quarantine(bucket, manager, 2);
-    await manager.rollback({ to: 1, reason: 'write version 2 again' });
+    await manager.admin.rollback({ to: 1, reason: 'write version 2 again' });
     await using restarted = open(bucket);
     await restarted.save({ version: 2, buffers: { a: bytes(100, 9) } });
     expect(await latestOf(restarted)).toBe(2n);
@@ -85,7 +85,7 @@ describe('rollback', () => {
       return create(key, ...rest);
     };
     await using person = open(bucket, { store });
-    expect((await person.rollback({ to: 1, reason: 'x' })).leftBehind).toEqual([2n, 3n]);
+    expect((await person.admin.rollback({ to: 1, reason: 'x' })).leftBehind).toEqual([2n, 3n]);
   });
 
   test('another rollback that came first is a Conflict, and nothing is added to it', async () => {
@@ -96,12 +96,12 @@ describe('rollback', () => {
     store.create = async (key, ...rest) => {
       if (isFirst && key.startsWith('catalog/')) {
         isFirst = false;
-        await other.rollback({ to: 2, reason: 'first' });
+        await other.admin.rollback({ to: 2, reason: 'first' });
       }
       return create(key, ...rest);
     };
     await using person = open(bucket, { store });
-    expect(await failure(person.rollback({ to: 1, reason: 'second' }))).toBe(
+    expect(await failure(person.admin.rollback({ to: 1, reason: 'second' }))).toBe(
       'Conflict: another rollback came first; nothing was changed',
     );
     expect(await latestOf(other)).toBe(2n);
@@ -122,12 +122,12 @@ describe('rollback', () => {
     };
     const settings = { recordTimeoutMs: 200, retryDelayMsBase: 1, retryDelayMsMax: 5 };
     await using person = open(bucket, { store, settings });
-    await expect(person.rollback({ to: 1, reason: 'x' })).rejects.toMatchObject({
+    await expect(person.admin.rollback({ to: 1, reason: 'x' })).rejects.toMatchObject({
       code: 'OutcomeUnknown',
       message: 'whether the rollback took effect cannot be known now',
       context: { token: expect.stringMatching(/^hf1-/) },
     });
-    expect((await manager.log())[0]?.kind).toBe('rollback');
+    expect((await manager.admin.log())[0]?.kind).toBe('rollback');
   });
 });
 
@@ -140,7 +140,7 @@ describe('rollback: what cannot be done is said, and nothing is changed', () => 
   ])('a reason that is %s', async (_, reason, found) => {
     const { bucket, manager } = await savedRun([1]);
     const before = bucket.keys();
-    const message = await failure(manager.rollback({ to: 1, reason: reason as string }));
+    const message = await failure(manager.admin.rollback({ to: 1, reason: reason as string }));
     expect(message).toContain('InvalidArgument: a rollback needs a reason of 1 to 1000 characters');
     expect(message).toContain(found);
     expect(bucket.keys()).toEqual(before);
@@ -148,15 +148,15 @@ describe('rollback: what cannot be done is said, and nothing is changed', () => 
 
   test('no run, a version that never was, one that is quarantined, one left behind', async () => {
     await using empty = open(newBucket());
-    expect(await failure(empty.rollback({ to: 1, reason: 'x' }))).toBe(
+    expect(await failure(empty.admin.rollback({ to: 1, reason: 'x' }))).toBe(
       'NotFound: there is no run at memory://unnamed',
     );
     const { bucket, manager } = await savedRun([1, 2, 3]);
-    const refused = (to: number) => failure(manager.rollback({ to, reason: 'x' }));
+    const refused = (to: number) => failure(manager.admin.rollback({ to, reason: 'x' }));
     expect(await refused(7)).toBe('NotFound: there is no version 7: the newest of 3 is 3');
     await quarantine(bucket, manager, 2);
     expect(await refused(2)).toMatch(/^Conflict: version 2 is quarantined: verify: /);
-    await manager.rollback({ to: 1, reason: 'x' });
+    await manager.admin.rollback({ to: 1, reason: 'x' });
     const before = bucket.keys();
     expect(await refused(3)).toBe('NotFound: version 3 was left behind by an earlier rollback');
     expect(bucket.keys()).toEqual(before);
@@ -164,21 +164,24 @@ describe('rollback: what cannot be done is said, and nothing is changed', () => 
 
   test('one that is being retired is a Conflict until it is taken back; one that was removed is NotFound', async () => {
     const { manager } = await savedRun([1, 2, 3]);
-    const refused = (to: number) => failure(manager.rollback({ to, reason: 'x' }));
+    const refused = (to: number) => failure(manager.admin.rollback({ to, reason: 'x' }));
     const rules = { keepLast: 1, graceMs: 3_600_000 };
-    await manager.collect({ policy: rules, force: true });
+    await manager.admin.collect({ policy: rules, force: true });
     expect(await refused(1)).toBe('Conflict: version 1 is being retired: take it back first');
-    expect(await failure(manager.lease({ version: 1, ttlMs: 1000 }))).toContain(
+    expect(await failure(manager.admin.lease({ version: 1, ttlMs: 1000 }))).toContain(
       'NotFound: version 1 is being retired',
     );
-    expect(await failure(manager.diff(1, 3))).toContain('NotFound: version 1 is being retired');
-    await manager.undelete(2);
-    await manager.pin(2, 'kept');
-    await manager.collect({ policy: { ...rules, graceMs: 0 }, force: true });
+    expect(await failure(manager.admin.diff(1, 3))).toContain('NotFound: version 1 is being retired');
+    await manager.admin.undelete(2);
+    await manager.admin.pin(2, 'kept');
+    await manager.admin.collect({ policy: { ...rules, graceMs: 0 }, force: true });
     expect((await manager.list()).map(({ version }) => version)).toEqual([3n, 2n]);
     expect(await refused(1)).toBe('NotFound: version 1 was removed');
-    expect(await manager.rollback({ to: 2, reason: 'x' })).toMatchObject({ version: 2n, leftBehind: [3n] });
-    const reasons = (await manager.log()).map(({ kind, reason }) => [kind, reason !== '']);
+    expect(await manager.admin.rollback({ to: 2, reason: 'x' })).toMatchObject({
+      version: 2n,
+      leftBehind: [3n],
+    });
+    const reasons = (await manager.admin.log()).map(({ kind, reason }) => [kind, reason !== '']);
     expect(
       reasons.filter(([kind]) => ['retire', 'remove', 'unretire', 'pin'].includes(String(kind))),
     ).toEqual([
@@ -195,8 +198,8 @@ test('I7: a process that a rollback has left behind saves a version that was rem
   await using left = open(bucket, { attempt: 'job' });
   for (const version of [1, 2, 3]) await left.save({ version, buffers: { a: bytes(10, version) } });
   await using person = open(bucket);
-  await person.rollback({ to: 1, reason: 'loss' });
-  await person.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+  await person.admin.rollback({ to: 1, reason: 'loss' });
+  await person.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
   expect(await failure(left.save({ version: 3, buffers: { a: bytes(10, 9) } }))).toMatch(
     /^Conflict: version 3@1 was committed and removed/,
   );
@@ -205,16 +208,18 @@ test('I7: a process that a rollback has left behind saves a version that was rem
 test('a damaged manifest of what was left behind stops collection, and is named with its lineage', async () => {
   const run = await runOf([1, 2]);
   await using person = run.open();
-  await person.rollback({ to: 1, reason: 'loss' });
+  await person.admin.rollback({ to: 1, reason: 'loss' });
   await using later = run.open({ attempt: 'later' });
   await later.save({ version: 2, buffers: { a: bytes(10, 9) } });
   const key = run.bucket.keys().find((each) => /^version_2\/1\..*manifest-/.test(each)) as string;
   run.bucket.damage(key, () => bytes(10));
-  const error = await later.collect().catch((reason: unknown) => reason);
+  const error = await later.admin.collect().catch((reason: unknown) => reason);
   expect(error).toMatchObject({ code: 'Corrupt', context: { checkpoint: '2@1', stopped: 'collection' } });
   expect(String(error)).toContain('version 2@1: ');
-  expect(await later.verify({ version: 2 })).toMatchObject({ id: { lineage: 2 }, problems: [] });
+  expect(await later.admin.verify({ version: 2 })).toMatchObject({ id: { lineage: 2 }, problems: [] });
   const left = { version: 2, lineage: 1 };
-  expect(await later.verify({ version: left, quarantine: true })).toMatchObject({ recorded: 'quarantined' });
-  await later.collect();
+  expect(await later.admin.verify({ version: left, quarantine: true })).toMatchObject({
+    recorded: 'quarantined',
+  });
+  await later.admin.collect();
 });

@@ -345,7 +345,7 @@ describe('several writers', () => {
     expect(await failure(old.save({ version: 2, buffers: { a: bytes(2) } }))).toContain('Fenced');
     expect((await young.latest())?.version).toBe(1n);
     await young.save({ version: 2, buffers: { a: bytes(3) } });
-    expect((await young.log()).map((entry) => entry.kind)).toEqual([
+    expect((await young.admin.log()).map((entry) => entry.kind)).toEqual([
       'commit',
       'takeover',
       'commit',
@@ -471,7 +471,7 @@ test('a run that goes on for ever keeps its catalog on one list page, and its ne
   expect(entries.at(-1)).toBe('catalog/00000000000000000461.json');
   await using manager = open(bucket);
   expect((await manager.latest())?.version).toBe(459n);
-  expect(await manager.log({ limit: 1000 })).toHaveLength(entries.length);
+  expect(await manager.admin.log({ limit: 1000 })).toHaveLength(entries.length);
 });
 
 test.each([-204_614_690_417, Number.MAX_SAFE_INTEGER])(
@@ -480,7 +480,7 @@ test.each([-204_614_690_417, Number.MAX_SAFE_INTEGER])(
     const bucket = newBucket();
     await using manager = open(bucket, { clock: { ...systemClock, nowMs: () => nowMs } });
     expect((await manager.save({ version: 1, buffers: { a: bytes(10) } })).isCommitted).toBe(true);
-    await manager.pin(1, 'kept');
-    expect((await manager.log()).length).toBeGreaterThan(1);
+    await manager.admin.pin(1, 'kept');
+    expect((await manager.admin.log()).length).toBeGreaterThan(1);
   },
 );

@@ -118,7 +118,7 @@ describe('what is compared', () => {
     {
       await using manager = open(bucket);
       await manager.save({ version: 2, buffers: { ...FILES, 'model.pt': bytes(9000, 3) } });
-      await manager.rollback({ to: 1, reason: 'a test' });
+      await manager.admin.rollback({ to: 1, reason: 'a test' });
     }
     await using manager = open(bucket);
     expect((await manager.save({ version: 2, buffers: FILES })).suspicions).toEqual([SAME]);
@@ -174,7 +174,7 @@ describe('what is compared', () => {
     await using from = open(bucket);
     await from.save({ version: 2, buffers: FILES });
     await using to = open(newBucket());
-    await to.mirrorFrom(from, { versions: [2] });
+    await to.admin.mirrorFrom(from, { versions: [2] });
     expect((await to.list())[0]).toMatchObject({ isSuspect: true, reason: SAME });
   });
 });

@@ -216,9 +216,9 @@ describe('a call of several decisions that is stopped after the first', () => {
         prepare: async (bucket) => {
           await STORIES['pin']?.prepare(bucket);
           await using manager = patient(bucket);
-          for (const label of ['best', 'paper']) await manager.pin(1, label);
+          for (const label of ['best', 'paper']) await manager.admin.pin(1, label);
         },
-        act: (manager, signal) => manager.unpin(1, undefined, { signal }),
+        act: (manager, signal) => manager.admin.unpin(1, undefined, { signal }),
         isDone: async () => true,
         decides: /^catalog\//,
       },

@@ -4,11 +4,11 @@
  */
 
 import {
-  type CheckpointManager,
   type CheckpointManagerOptions,
   crc32c,
   createCheckpointManager,
   isCheckpointError,
+  type RunManager,
   systemClock,
   withGrants,
 } from '@holdfast/core';
@@ -29,7 +29,7 @@ export interface Story {
   /** Prepares the run. */
   prepare(bucket: MemoryBucket): Promise<void>;
   /** The call that is stopped: by its signal, or by the end of its manager. */
-  act(manager: CheckpointManager, signal: AbortSignal, store: ObjectStore): Promise<unknown>;
+  act(manager: RunManager, signal: AbortSignal, store: ObjectStore): Promise<unknown>;
   /** Whether the call took effect, as later processes see it. */
   isDone(bucket: MemoryBucket): Promise<boolean>;
   /** Options of its manager. */
@@ -42,7 +42,7 @@ export interface Story {
 export function patient(
   place: MemoryBucket | ObjectStore,
   options: Partial<CheckpointManagerOptions> = {},
-): CheckpointManager {
+): RunManager {
   const store = 'list' in place ? place : new MemoryStore(place);
   const settings = { ...SETTINGS, deletesPerSecondMax: 1_000_000, recordTimeoutMs: 600_000 };
   return createCheckpointManager({ store, clock: SHORT_CLOCK, settings, ...options });
@@ -59,7 +59,7 @@ async function saveVersions(bucket: MemoryBucket, ...versions: number[]): Promis
   for (const version of versions) await manager.save({ version, buffers: { a: bytes(100, version) } });
 }
 
-async function look<T>(bucket: MemoryBucket, at: (manager: CheckpointManager) => Promise<T>): Promise<T> {
+async function look<T>(bucket: MemoryBucket, at: (manager: RunManager) => Promise<T>): Promise<T> {
   await using manager = patient(bucket);
   return await at(manager);
 }
@@ -85,7 +85,7 @@ const summary = (bucket: MemoryBucket, version: number) =>
 
 /** A run to copy from. It is only read. */
 let source: Promise<MemoryBucket> | undefined;
-async function copyFrom<T>(copy: (from: CheckpointManager) => Promise<T>): Promise<T> {
+async function copyFrom<T>(copy: (from: RunManager) => Promise<T>): Promise<T> {
   source ??= (async () => {
     const bucket = new MemoryBucket({ crc32c });
     await two(bucket);
@@ -96,7 +96,7 @@ async function copyFrom<T>(copy: (from: CheckpointManager) => Promise<T>): Promi
 
 const COMMIT = /^catalog\/|\/receipts\//;
 const DECISION = /^catalog\//;
-const save = (version: number) => (manager: CheckpointManager, signal: AbortSignal) =>
+const save = (version: number) => (manager: RunManager, signal: AbortSignal) =>
   manager.save({ version, buffers: { b: bytes(100, 50 + version) }, signal });
 const two = (bucket: MemoryBucket) => saveVersions(bucket, 1, 2);
 
@@ -163,40 +163,40 @@ export const STORIES: Readonly<Record<string, Story>> = {
   join: {
     prepare: two,
     act: (manager, signal) => manager.join({ signal }),
-    isDone: (bucket) => look(bucket, async (manager) => (await manager.log())[0]?.kind === 'takeover'),
+    isDone: (bucket) => look(bucket, async (manager) => (await manager.admin.log())[0]?.kind === 'takeover'),
     options: { attempt: 'second' },
     decides: DECISION,
   },
   pin: {
     prepare: two,
-    act: (manager, signal) => manager.pin(1, 'best', { signal }),
+    act: (manager, signal) => manager.admin.pin(1, 'best', { signal }),
     isDone: async (bucket) => (await summary(bucket, 1))?.pins.length === 1,
     decides: DECISION,
   },
   annotate: {
     prepare: two,
-    act: (manager, signal) => manager.annotate(1, { metrics: { auc: 0.9 }, signal }),
+    act: (manager, signal) => manager.admin.annotate(1, { metrics: { auc: 0.9 }, signal }),
     isDone: async (bucket) => (await summary(bucket, 1))?.metrics['auc'] === 0.9,
     decides: DECISION,
   },
   unpin: {
     prepare: async (bucket) => {
       await two(bucket);
-      await look(bucket, (manager) => manager.pin(1, 'best'));
+      await look(bucket, (manager) => manager.admin.pin(1, 'best'));
     },
-    act: (manager, signal) => manager.unpin(1, 'best', { signal }),
+    act: (manager, signal) => manager.admin.unpin(1, 'best', { signal }),
     isDone: async (bucket) => (await summary(bucket, 1))?.pins.length === 0,
     decides: DECISION,
   },
   rollback: {
     prepare: two,
-    act: (manager, signal) => manager.rollback({ to: 1, reason: 'a test', signal }),
+    act: (manager, signal) => manager.admin.rollback({ to: 1, reason: 'a test', signal }),
     isDone: async (bucket) => (await summary(bucket, 2))?.isLeftBehind === true,
     decides: DECISION,
   },
   'verify, which records that all is well': {
     prepare: two,
-    act: (manager, signal) => manager.verify({ version: 1, signal }),
+    act: (manager, signal) => manager.admin.verify({ version: 1, signal }),
     isDone: async (bucket) => (await summary(bucket, 1))?.isVerified === true,
     decides: DECISION,
   },
@@ -206,49 +206,49 @@ export const STORIES: Readonly<Record<string, Story>> = {
       const [payload] = bucket.keys().filter((key) => key.startsWith('version_1/') && key.endsWith('/a'));
       bucket.remove(payload ?? '');
     },
-    act: (manager, signal) => manager.verify({ version: 1, quarantine: true, signal }),
+    act: (manager, signal) => manager.admin.verify({ version: 1, quarantine: true, signal }),
     isDone: async (bucket) => (await summary(bucket, 1))?.state === 'quarantined',
     decides: DECISION,
   },
   'collect, which retires': {
     prepare: two,
-    act: (manager, signal) => manager.collect({ policy: { keepLast: 1 }, signal }),
+    act: (manager, signal) => manager.admin.collect({ policy: { keepLast: 1 }, signal }),
     isDone: async (bucket) => (await summary(bucket, 1))?.state === 'retiring',
     decides: DECISION,
   },
   'collect, which removes': {
     prepare: async (bucket) => {
       await two(bucket);
-      await look(bucket, (manager) => manager.collect({ policy: { keepLast: 1 } }));
+      await look(bucket, (manager) => manager.admin.collect({ policy: { keepLast: 1 } }));
     },
-    act: (manager, signal) => manager.collect({ policy: { keepLast: 1, graceMs: 0 }, signal }),
+    act: (manager, signal) => manager.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, signal }),
     isDone: async (bucket) => (await summary(bucket, 1)) === undefined,
     decides: DECISION,
   },
   undelete: {
     prepare: async (bucket) => {
       await two(bucket);
-      await look(bucket, (manager) => manager.collect({ policy: { keepLast: 1 } }));
+      await look(bucket, (manager) => manager.admin.collect({ policy: { keepLast: 1 } }));
     },
-    act: (manager, signal) => manager.undelete(1, { signal }),
+    act: (manager, signal) => manager.admin.undelete(1, { signal }),
     isDone: async (bucket) => (await summary(bucket, 1))?.state === 'live',
     decides: DECISION,
   },
   'the rules of the run': {
     prepare: two,
-    act: (manager, signal) => manager.setRetention({ keepLast: 5 }, { signal }),
-    isDone: (bucket) => look(bucket, async (manager) => (await manager.retention())?.keepLast === 5),
+    act: (manager, signal) => manager.admin.setRetention({ keepLast: 5 }, { signal }),
+    isDone: (bucket) => look(bucket, async (manager) => (await manager.admin.retention())?.keepLast === 5),
     decides: DECISION,
   },
   fork: {
     prepare: async () => undefined,
-    act: (manager, signal) => copyFrom((from) => manager.forkFrom(from, { signal })),
+    act: (manager, signal) => copyFrom((from) => manager.admin.forkFrom(from, { signal })),
     isDone: (bucket) => canBeHad(bucket, 2),
     decides: COMMIT,
   },
   mirror: {
     prepare: async () => undefined,
-    act: (manager, signal) => copyFrom((from) => manager.mirrorFrom(from, { versions: [2], signal })),
+    act: (manager, signal) => copyFrom((from) => manager.admin.mirrorFrom(from, { versions: [2], signal })),
     isDone: (bucket) => canBeHad(bucket, 2),
     decides: COMMIT,
   },
@@ -257,13 +257,13 @@ export const STORIES: Readonly<Record<string, Story>> = {
       await two(bucket);
       for (const key of bucket.keys()) if (key.startsWith('catalog/')) bucket.remove(key);
     },
-    act: (manager, signal) => manager.rebuildCatalog({ signal }),
+    act: (manager, signal) => manager.admin.rebuildCatalog({ signal }),
     isDone: async (bucket) => bucket.keys().filter((key) => /^catalog\/0*[1-9]\d{9,}/.test(key)).length === 1,
     decides: DECISION,
   },
   lease: {
     prepare: two,
-    act: (manager, signal) => manager.lease({ version: 1, ttlMs: 60_000, signal }),
+    act: (manager, signal) => manager.admin.lease({ version: 1, ttlMs: 60_000, signal }),
     isDone: async (bucket) => bucket.keys().some((key) => key.startsWith('leases/')),
     decides: /^leases\//,
   },

@@ -18,7 +18,7 @@ const DELETED = ({ operation }: { operation: string }) => operation === 'deleteM
 async function sweepOnce(bucket: MemoryBucket, options?: Parameters<typeof processOn>[1]) {
   const { manager, store, clock } = processOn(bucket, options);
   try {
-    const { swept } = await manager.collect();
+    const { swept } = await manager.admin.collect();
     return { swept, store, clock };
   } finally {
     await manager.close();
@@ -208,9 +208,9 @@ describe('the order of a sweep', () => {
     const { manager, store } = processOn(bucket);
     const gets = () =>
       store.calls.filter(({ operation, key }) => operation === 'get' && key.includes('manifest-')).length;
-    await manager.collect();
+    await manager.admin.collect();
     expect(gets()).toBe(1);
-    await manager.collect();
+    await manager.admin.collect();
     expect(gets()).toBe(1);
     await manager.close();
   });
@@ -239,11 +239,11 @@ describe('a sweep that may not go on deletes nothing', () => {
     await manager.join();
     const [key = ''] = keysOf(bucket, 'version_1/').filter((each) => each.includes('manifest'));
     bucket.remove(key);
-    expect(await failure(manager.collect())).toContain('Corrupt');
-    const { recorded } = await manager.verify({ version: 1, quarantine: true });
+    expect(await failure(manager.admin.collect())).toContain('Corrupt');
+    const { recorded } = await manager.admin.verify({ version: 1, quarantine: true });
     expect(recorded).toBe('quarantined');
     const kept = keysOf(bucket, 'version_1/');
-    expect((await manager.collect()).swept.objectCount).toBeGreaterThan(3);
+    expect((await manager.admin.collect()).swept.objectCount).toBeGreaterThan(3);
     expect([keysOf(bucket, 'version_1/'), keysOf(bucket, 'version_2/')]).toEqual([kept, []]);
     await manager.close();
   });
@@ -252,13 +252,13 @@ describe('a sweep that may not go on deletes nothing', () => {
     const bucket = newBucket();
     const { manager } = processOn(bucket, { attempt: undefined, writer: undefined });
     for (const version of [1, 2]) await manager.save({ version, buffers: { a: bytes(10, version) } });
-    await manager.rollback({ to: 1, reason: 'diverged' });
+    await manager.admin.rollback({ to: 1, reason: 'diverged' });
     const [key = ''] = keysOf(bucket, 'version_2/').filter((each) => each.includes('manifest'));
     bucket.remove(key);
-    const message = await failure(manager.collect());
+    const message = await failure(manager.admin.collect());
     expect(message).toContain('version 2@1: ');
-    expect((await manager.verify({ version: 2, quarantine: true })).recorded).toBe('quarantined');
-    await manager.collect();
+    expect((await manager.admin.verify({ version: 2, quarantine: true })).recorded).toBe('quarantined');
+    await manager.admin.collect();
     await manager.close();
   });
 
@@ -376,8 +376,8 @@ test('leases go when they expired long ago by the clock of the store, whatever t
   bucket.clock = storeClock;
   await using writer = open(bucket, { clock: storeClock });
   await writer.save({ version: 1, buffers: { a: bytes(10) } });
-  await writer.lease({ version: 1, ttlMs: HOUR_MS });
-  await writer.lease({ version: 1, ttlMs: 10 * DAY_MS });
+  await writer.admin.lease({ version: 1, ttlMs: HOUR_MS });
+  await writer.admin.lease({ version: 1, ttlMs: 10 * DAY_MS });
   bucket.insert(`leases/1.1.1/r-${'a'.repeat(16)}.json`, bytes(10));
   const isLate = new ManualClock({ nowMs: storeClock.nowMs() + 1000 * DAY_MS, autoAdvance: true });
   expect((await sweepOnce(bucket, { clock: isLate })).swept.leaseCount).toBe(0);
@@ -395,9 +395,9 @@ test('what is retiring or rolled back holds on to its objects as what is live do
   const bucket = newBucket();
   const { manager } = processOn(bucket, { clock: systemClock, retention: { keepLast: 2, graceMs: HOUR_MS } });
   for (const version of [1, 2, 3, 4]) await manager.save({ version, buffers: { a: bytes(50_000, version) } });
-  await manager.rollback({ to: 3, reason: 'a test' });
+  await manager.admin.rollback({ to: 3, reason: 'a test' });
   const before = keysOf(bucket, 'version_');
-  await manager.collect({ force: true });
+  await manager.admin.collect({ force: true });
   const states = (await manager.list()).map(({ version, state }) => `${version} ${state}`);
   expect(states).toEqual(['4 retiring', '3 live', '2 live', '1 retiring']);
   expect(keysOf(bucket, 'version_')).toEqual(before);
@@ -410,14 +410,14 @@ test('an object that a later checkpoint refers to stays when its own checkpoint 
   const same = bytes(100_000, 3);
   for (const version of [1, 2, 3])
     await manager.save({ version, buffers: { same, other: bytes(50_000, version) } });
-  await manager.collect({ force: true });
+  await manager.admin.collect({ force: true });
   expect((await manager.list()).map(({ version }) => version)).toEqual([3n]);
   expect(keysOf(bucket, 'version_1/', 'version_2/')).toEqual([
     expect.stringMatching(/^version_1\/.*\/same$/),
   ]);
   expect(await restored(bucket, 3)).toEqual({ same, other: bytes(50_000, 3) });
   await manager.save({ version: 4, buffers: { other: bytes(50_000, 4) } });
-  await manager.collect({ force: true });
+  await manager.admin.collect({ force: true });
   expect(keysOf(bucket, 'version_1/', 'version_2/', 'version_3/')).toEqual([]);
   await manager.close();
 });

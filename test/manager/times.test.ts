@@ -3,7 +3,7 @@
 import { mkdir, mkdtemp, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type CheckpointManager, type CheckpointManagerOptions, systemClock } from '@holdfast/core';
+import { type CheckpointManagerOptions, type RunManager, systemClock } from '@holdfast/core';
 import type { LocalFiles, SinkDirectory } from '@holdfast/core/contract';
 import type { MemoryBucket } from '@holdfast/core/store';
 import { localFiles } from '@holdfast/local-files';
@@ -39,7 +39,7 @@ const openLocal = (bucket: MemoryBucket, options: Partial<CheckpointManagerOptio
   open(bucket, { files: localFiles, ...options });
 
 async function timesAfterRestore(
-  manager: CheckpointManager,
+  manager: RunManager,
   names: readonly string[],
   mtimes?: boolean,
 ): Promise<number[]> {
@@ -121,9 +121,9 @@ test('copies have the times of their originals: those of a staging, of a mirror 
   await using manager = openLocal(newBucket());
   await manager.save({ dir: await treeOf(NAMES, AT_MS), staging: memoryStaging() });
   await using mirror = openLocal(newBucket());
-  await mirror.mirrorFrom(manager);
+  await mirror.admin.mirrorFrom(manager);
   await using fork = openLocal(newBucket());
-  await fork.forkFrom(manager);
+  await fork.admin.forkFrom(manager);
   for (const copy of [manager, mirror, fork])
     expect(await timesAfterRestore(copy, NAMES, true)).toEqual(NAMES.map(() => AT_MS));
 });

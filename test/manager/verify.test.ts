@@ -1,4 +1,4 @@
-import { CheckpointError, type CheckpointManager, crc32c, type VerifyResult } from '@holdfast/core';
+import { CheckpointError, crc32c, type RunManager, type VerifyResult } from '@holdfast/core';
 import { MemoryBucket, MemoryStore, ObservedStore, type StoreCall } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
@@ -19,13 +19,13 @@ const keyOf = (bucket: MemoryBucket, version: number, end: string) =>
 const flip = (bucket: MemoryBucket, key: string, at = 5) =>
   bucket.damage(key, (data) => data.with(at, (data[at] as number) ^ 1));
 
-const stateOf = async (manager: CheckpointManager, version: bigint) => {
+const stateOf = async (manager: RunManager, version: bigint) => {
   const found = (await manager.list()).find((each) => each.version === version);
   return found && [found.state, found.isVerified, found.isLatest];
 };
 
 /** A second manager whose calls are recorded. */
-function noted(bucket: MemoryBucket): { manager: CheckpointManager; calls: StoreCall[] } {
+function noted(bucket: MemoryBucket): { manager: RunManager; calls: StoreCall[] } {
   const calls: StoreCall[] = [];
   const clock = { nowMs: Date.now, monotonicMs: () => 0, sleep: async () => undefined };
   const store = new ObservedStore(new MemoryStore(bucket), { clock, onCall: (call) => calls.push(call) });
@@ -36,7 +36,7 @@ describe('what each level looks at', () => {
   test('level 0: one listing and one head per file, the manifest and the receipts, and no payload byte', async () => {
     const { bucket } = await savedRun();
     const { manager, calls } = noted(bucket);
-    expect(await manager.verify({ level: 0 })).toMatchObject({
+    expect(await manager.admin.verify({ level: 0 })).toMatchObject({
       version: 2n,
       level: 0,
       fileCount: 2,
@@ -57,15 +57,15 @@ describe('what each level looks at', () => {
   test('level 0 sees through the store’s own checksum what its size does not tell', async () => {
     const { bucket, manager } = await savedRun();
     flip(bucket, keyOf(bucket, 2, '/a'));
-    const { problems } = await manager.verify({ level: 0 });
+    const { problems } = await manager.admin.verify({ level: 0 });
     expect(problems).toEqual([{ name: 'a', message: expect.stringContaining('checksum') }]);
   });
 
   test('level 0 of a store that tells no checksum says that it compared none', async () => {
     const { bucket, manager } = await savedRun(new MemoryBucket());
     flip(bucket, keyOf(bucket, 2, '/a'));
-    expect(await manager.verify({ level: 0 })).toMatchObject({ storedChecksumCount: 0, problems: [] });
-    expect((await manager.verify({ level: 1 })).problems).toHaveLength(1);
+    expect(await manager.admin.verify({ level: 0 })).toMatchObject({ storedChecksumCount: 0, problems: [] });
+    expect((await manager.admin.verify({ level: 1 })).problems).toHaveLength(1);
   });
 
   test('a receipt that is missing or altered is a problem at every level', async () => {
@@ -73,10 +73,10 @@ describe('what each level looks at', () => {
       const { bucket, manager } = await savedRun();
       const key = keyOf(bucket, 2, '/receipts/');
       flip(bucket, key, 300);
-      const altered = await manager.verify({ level });
+      const altered = await manager.admin.verify({ level });
       expect(altered.problems).toEqual([{ name: key, message: expect.stringContaining('does not match') }]);
       bucket.remove(key);
-      expect((await manager.verify({ level })).problems).toEqual([
+      expect((await manager.admin.verify({ level })).problems).toEqual([
         { name: key, message: `${key} is missing` },
       ]);
     }
@@ -86,7 +86,7 @@ describe('what each level looks at', () => {
     const { bucket, manager } = await savedRun();
     const key = keyOf(bucket, 2, '/manifest-');
     flip(bucket, key, 200);
-    const result = await manager.verify();
+    const result = await manager.admin.verify();
     expect(result).toMatchObject({ fileCount: 2, bytesRead: 0, recorded: 'none' });
     expect(result.problems).toEqual([{ name: key, message: expect.stringContaining('does not match') }]);
   });
@@ -95,23 +95,23 @@ describe('what each level looks at', () => {
 describe('what the catalog learns', () => {
   test('level 2 without problems: verified, once, with a reason in the log', async () => {
     const { manager } = await savedRun();
-    expect((await manager.verify({ version: 1 })).recorded).toBe('verified');
+    expect((await manager.admin.verify({ version: 1 })).recorded).toBe('verified');
     expect(await stateOf(manager, 1n)).toEqual(['live', true, false]);
-    expect((await manager.log())[0]).toMatchObject({
+    expect((await manager.admin.log())[0]).toMatchObject({
       kind: 'verify',
       reason: 'every byte was read and matched',
       checkpoints: [{ version: 1n }],
     });
-    const entries = (await manager.log()).length;
-    expect((await manager.verify({ version: 1 })).recorded).toBe('verified');
-    expect((await manager.log()).length).toBe(entries);
+    const entries = (await manager.admin.log()).length;
+    expect((await manager.admin.verify({ version: 1 })).recorded).toBe('verified');
+    expect((await manager.admin.log()).length).toBe(entries);
   });
 
   test('the lower levels, and `record: false`, leave the catalog alone', async () => {
     const { bucket, manager } = await savedRun();
     const before = bucket.keys();
     for (const options of [{ level: 0 }, { level: 1 }, { record: false }] as const) {
-      expect((await manager.verify(options)).recorded).toBe('none');
+      expect((await manager.admin.verify(options)).recorded).toBe('none');
     }
     expect(bucket.keys()).toEqual(before);
   });
@@ -119,13 +119,13 @@ describe('what the catalog learns', () => {
   test('problems alone change nothing; with `quarantine` latest and restore fall back to the newest live one', async () => {
     const { bucket, manager } = await savedRun();
     flip(bucket, keyOf(bucket, 2, '/a'));
-    expect(await manager.verify()).toMatchObject({ recorded: 'none', latest: 2n });
+    expect(await manager.admin.verify()).toMatchObject({ recorded: 'none', latest: 2n });
     expect(await stateOf(manager, 2n)).toEqual(['live', false, true]);
 
-    const result = await manager.verify({ quarantine: true });
+    const result = await manager.admin.verify({ quarantine: true });
     expect(result).toMatchObject({ recorded: 'quarantined', latest: 1n, note: '' });
     expect(await stateOf(manager, 2n)).toEqual(['quarantined', false, false]);
-    expect((await manager.log())[0]?.reason).toBe(`verify: ${result.problems[0]?.message}`);
+    expect((await manager.admin.log())[0]?.reason).toBe(`verify: ${result.problems[0]?.message}`);
     expect((await manager.latest())?.version).toBe(1n);
     expect(await manager.get(2)).toBeNull();
     const to = { a: new Uint8Array(SIZE), b: new Uint8Array(7) };
@@ -139,14 +139,14 @@ describe('what the catalog learns', () => {
   test('an older one that is quarantined leaves the latest alone; the last one leaves none', async () => {
     const { bucket, manager } = await savedRun();
     for (const version of [1, 2]) bucket.remove(keyOf(bucket, version, '/b'));
-    expect((await manager.verify({ version: 1, level: 0, quarantine: true })).latest).toBe(2n);
-    expect((await manager.verify({ level: 0, quarantine: true })).latest).toBeNull();
+    expect((await manager.admin.verify({ version: 1, level: 0, quarantine: true })).latest).toBe(2n);
+    expect((await manager.admin.verify({ level: 0, quarantine: true })).latest).toBeNull();
     expect(await manager.latest()).toBeNull();
   });
 
   test('`quarantine` without problems verifies', async () => {
     const { manager } = await savedRun();
-    expect((await manager.verify({ quarantine: true })).recorded).toBe('verified');
+    expect((await manager.admin.verify({ quarantine: true })).recorded).toBe('verified');
   });
 
   test('a takeover in between does not keep it from being recorded', async () => {
@@ -162,7 +162,7 @@ describe('what the catalog learns', () => {
       return create(key, ...rest);
     };
     await using manager = open(bucket, { store });
-    expect(await manager.verify()).toMatchObject({ recorded: 'verified', note: '' });
+    expect(await manager.admin.verify()).toMatchObject({ recorded: 'verified', note: '' });
   });
 
   test.each(['Denied', 'ReadOnly', 'StorageFull'] as const)(
@@ -174,9 +174,9 @@ describe('what the catalog learns', () => {
       await using manager = open(bucket, { store });
       const told = (result: VerifyResult) => [result.recorded, result.note, result.problems.length];
       const note = 'the catalog does not say so: no writing here';
-      expect(told(await manager.verify())).toEqual(['none', note, 0]);
+      expect(told(await manager.admin.verify())).toEqual(['none', note, 0]);
       flip(bucket, keyOf(bucket, 2, '/a'));
-      expect(told(await manager.verify({ quarantine: true }))).toEqual(['none', note, 1]);
+      expect(told(await manager.admin.verify({ quarantine: true }))).toEqual(['none', note, 1]);
     },
   );
 
@@ -189,12 +189,12 @@ describe('what the catalog learns', () => {
     store.create = async (key, ...rest) => {
       if (isFirst && key.startsWith('catalog/')) {
         isFirst = false;
-        await other.verify({ quarantine: true });
+        await other.admin.verify({ quarantine: true });
       }
       return create(key, ...rest);
     };
     await using manager = open(bucket, { store });
-    const result = await manager.verify({ quarantine: true });
+    const result = await manager.admin.verify({ quarantine: true });
     expect(result).toMatchObject({ recorded: 'none', latest: 1n });
     expect(result.note).toContain('version 2 is quarantined');
   });
@@ -209,6 +209,6 @@ describe('what the catalog learns', () => {
       return create(key, ...rest);
     };
     await using manager = open(bucket, { store });
-    expect(await failure(manager.verify({ signal: stop.signal }))).toMatch(/^(Aborted|OutcomeUnknown)/);
+    expect(await failure(manager.admin.verify({ signal: stop.signal }))).toMatch(/^(Aborted|OutcomeUnknown)/);
   });
 });

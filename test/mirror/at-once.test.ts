@@ -25,14 +25,14 @@ async function overtaking(runs: TwoRuns, matches: (key: string) => boolean) {
   await using earlier = open(interfered(runs.to, isOfSecond, wait));
   let earlierEnds: Promise<string> | undefined;
   const copyFirst = () => {
-    earlierEnds = failure(earlier.mirrorFrom(from));
+    earlierEnds = failure(earlier.admin.mirrorFrom(from));
     return isAtSecond.promise;
   };
   await using later = open(
     interfered(runs.to, (operation, key) => operation === 'create' && matches(key), copyFirst),
   );
   try {
-    const result = await later.mirrorFrom(from);
+    const result = await later.admin.mirrorFrom(from);
     expect(await contentOf(later)).toEqual(await contentOf(from));
     return { result, earlierEnds };
   } finally {
@@ -62,8 +62,8 @@ describe('two mirrors at once', () => {
     const isLease = (_: string, key: string) => key.startsWith('leases/2.');
     await using from = open(interfered(runs.from, isLease, () => takeOver(runs.to)));
     await using to = open(runs.to);
-    expect(await failure(to.mirrorFrom(from))).toContain('Fenced');
-    expect((await to.log({ limit: 1 }))[0]).toMatchObject({ kind: 'takeover', attempt: 'another' });
+    expect(await failure(to.admin.mirrorFrom(from))).toContain('Fenced');
+    expect((await to.admin.log({ limit: 1 }))[0]).toMatchObject({ kind: 'takeover', attempt: 'another' });
   });
 
   test('I4, I7: each is told the truth, and the run is whole', async () => {
@@ -73,7 +73,7 @@ describe('two mirrors at once', () => {
       const mirrorOnce = async () => {
         await using from = open(runs.from);
         await using to = open(runs.to);
-        return await to.mirrorFrom(from).then(
+        return await to.admin.mirrorFrom(from).then(
           ({ copied, present }) => [...present, ...copied.map((each) => each.version)].join(),
           (error: { code: string }) => error.code,
         );

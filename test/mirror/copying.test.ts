@@ -52,7 +52,7 @@ async function expectMirrored(runs: TwoRuns, store: ObjectStore): Promise<void> 
   await using from = open(runs.from);
   await using to = open(store);
   let doneBytes = 0;
-  await to.mirrorFrom(from, {
+  await to.admin.mirrorFrom(from, {
     onProgress: (event) => {
       if (event.type === 'bytes' && event.doneBytes === event.totalBytes) doneBytes += event.doneBytes;
     },
@@ -122,7 +122,7 @@ describe('a store that copies', () => {
     });
     await using from = open(runs.from);
     await using to = open(store);
-    expect(await failure(to.mirrorFrom(from))).toBe('StorageFull: no room');
+    expect(await failure(to.admin.mirrorFrom(from))).toBe('StorageFull: no room');
   });
 });
 
@@ -171,7 +171,7 @@ describe('a copy that is not like its original', () => {
       if (underWay === 4) allAreUnderWay();
       return never;
     });
-    void open(store).mirrorFrom(open(runs.from));
+    void open(store).admin.mirrorFrom(open(runs.from));
     await made;
     const next = copying(runs.to);
     await expectMirrored(runs, next.store);
@@ -185,7 +185,7 @@ describe('a copy that is not like its original', () => {
     const { store } = copying(runs.to);
     await using from = open(runs.from);
     await using to = open(store);
-    const said = await failure(to.mirrorFrom(from));
+    const said = await failure(to.admin.mirrorFrom(from));
     expect(said).toContain('Corrupt: version 1 of memory://from is damaged: w0/two-parts.bin bytes 0–65,535');
     expect(await to.list()).toEqual([]);
   });

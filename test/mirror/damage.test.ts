@@ -3,7 +3,7 @@
  * it.
  */
 
-import type { CheckpointManager } from '@holdfast/core/contract';
+import type { RunManager } from '@holdfast/core/contract';
 import { MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { checkInvariants, viewOfBucket } from '../crash/invariants.ts';
@@ -51,7 +51,7 @@ describe.each(KINDS)('%s', (_, pattern, change, message) => {
     const runs = await damaged(pattern, change);
     await using from = open(runs.from);
     await using to = open(runs.to);
-    const said = await failure(to.mirrorFrom(from));
+    const said = await failure(to.admin.mirrorFrom(from));
     expect(said).toContain('Corrupt: version 2 of memory://from is damaged: ');
     expect(said).toContain(message);
     expect((await to.list()).map((each) => each.version)).toEqual([1n]);
@@ -62,7 +62,7 @@ describe.each(KINDS)('%s', (_, pattern, change, message) => {
     const runs = await damaged(pattern, change);
     await using from = open(runs.from);
     await using to = open(runs.to);
-    const { copied, skipped } = await to.mirrorFrom(from, { onCorrupt: 'skip' });
+    const { copied, skipped } = await to.admin.mirrorFrom(from, { onCorrupt: 'skip' });
     expect(copied.map((each) => each.version)).toEqual([1n, 3n]);
     expect(skipped).toEqual([{ version: 2n, reason: expect.stringContaining(message) }]);
     await checkInvariants(viewOfBucket(runs.to), []);
@@ -74,10 +74,10 @@ test('a version that is there already and damaged in the source since is found b
   await saveAll(runs.from, [1n, 2n]);
   await using from = open(runs.from);
   await using to = open(runs.to);
-  await to.mirrorFrom(from);
+  await to.admin.mirrorFrom(from);
   runs.from.damage(keyOf(runs, /_1\/.*manifest/), flip);
-  expect(await failure(to.mirrorFrom(from))).toContain('version 1 of memory://from is damaged');
-  expect(await to.mirrorFrom(from, { onCorrupt: 'skip' })).toMatchObject({ present: [2n] });
+  expect(await failure(to.admin.mirrorFrom(from))).toContain('version 1 of memory://from is damaged');
+  expect(await to.admin.mirrorFrom(from, { onCorrupt: 'skip' })).toMatchObject({ present: [2n] });
 });
 
 test('a damaged record of the destination is not blamed on the source, and not passed over', async () => {
@@ -85,9 +85,9 @@ test('a damaged record of the destination is not blamed on the source, and not p
   await saveAll(runs.from, [1n]);
   await using from = open(runs.from);
   await using to = open(runs.to);
-  await to.mirrorFrom(from);
+  await to.admin.mirrorFrom(from);
   runs.to.damage(runs.to.keys().find((key) => key.includes('/manifest-')) as string, flip);
-  const said = await failure(to.mirrorFrom(from, { onCorrupt: 'skip' }));
+  const said = await failure(to.admin.mirrorFrom(from, { onCorrupt: 'skip' }));
   expect(said).toContain('Corrupt');
   expect(said).not.toContain('memory://from');
 });
@@ -123,7 +123,7 @@ describe('bits that flip on the way', () => {
     await using from = open(flipping(runs, (isFirst) => isFirst));
     await using to = open(runs.to);
     const repeats: string[] = [];
-    await to.mirrorFrom(from, {
+    await to.admin.mirrorFrom(from, {
       onProgress: (event) => event.type === 'retry' && repeats.push(event.detail),
     });
     expect(repeats.length).toBe(3);
@@ -139,7 +139,7 @@ describe('bits that flip on the way', () => {
       const runs = { from: saved, to: twoRuns().to };
       await using from = open(flipping(runs, () => true, steps));
       await using to = open(runs.to);
-      const outcome = await to.mirrorFrom(from).then(
+      const outcome = await to.admin.mirrorFrom(from).then(
         () => 'copied',
         (error: Error) => error.message,
       );
@@ -147,7 +147,7 @@ describe('bits that flip on the way', () => {
       const copied = await contentOf(to);
       expect(copied).toEqual(outcome === 'copied' ? original : []);
       await using next = open(runs.to); // the remains are no worse
-      await next.mirrorFrom(open(saved));
+      await next.admin.mirrorFrom(open(saved));
       expect(await contentOf(next)).toEqual(original);
     }
     expect([...outcomes].join('\n')).toContain("changed in this machine's memory");
@@ -170,9 +170,9 @@ describe('parts that are larger than the memory for one', () => {
     const runs = await savedInLargeParts();
     await using from = open(runs.from, { settings: SMALL });
     await using to = open(runs.to, { settings: SMALL });
-    await to.mirrorFrom(from);
+    await to.admin.mirrorFrom(from);
     expect(await restored(to)).toBe(true);
-    expect((await to.verify()).problems).toEqual([]);
+    expect((await to.admin.verify()).problems).toEqual([]);
   });
 
   test('are Corrupt with both checksums where a bit is wrong, after the file was sent again in vain', async () => {
@@ -180,14 +180,14 @@ describe('parts that are larger than the memory for one', () => {
     runs.from.damage(keyOf(runs, /large/), flip);
     await using from = open(runs.from, { settings: SMALL });
     await using to = open(runs.to, { settings: SMALL });
-    const said = await failure(to.mirrorFrom(from));
+    const said = await failure(to.admin.mirrorFrom(from));
     expect(said).toContain('version 1 of memory://from is damaged');
     expect(said).toMatch(/expected [0-9a-f]{8}, found [0-9a-f]{8}/);
     expect(runs.to.openUploads()).toEqual([]);
     expect(runs.to.keys().filter((key) => key.includes('large'))).toEqual([]);
   });
 
-  async function restored(manager: CheckpointManager): Promise<boolean> {
+  async function restored(manager: RunManager): Promise<boolean> {
     const to = { 'large.bin': new Uint8Array(LARGE_FILE.length) };
     await manager.restore({ to });
     return Buffer.compare(to['large.bin'], LARGE_FILE) === 0;

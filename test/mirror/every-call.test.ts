@@ -24,7 +24,7 @@ async function mirrorAsVictim(runs: TwoRuns, faulty: FaultyStore, side: keyof Tw
   const from = open(side === 'from' ? faulty : runs.from, { settings });
   const to = open(side === 'to' ? faulty : runs.to, { settings });
   try {
-    await to.mirrorFrom(from);
+    await to.admin.mirrorFrom(from);
   } catch (error) {
     if (!isCheckpointError(error)) throw error;
   }
@@ -41,7 +41,7 @@ async function play(runs: TwoRuns, side: keyof TwoRuns, name: FaultName, number:
 
   await using from = open(runs.from);
   await using to = open(runs.to);
-  const { copied, present, skipped } = await to.mirrorFrom(from);
+  const { copied, present, skipped } = await to.admin.mirrorFrom(from);
   expect([...present, ...copied.map((each) => each.version)]).toEqual([1n]);
   expect(skipped).toEqual([]);
   await checkInvariants(viewOfBucket(runs.to), []); // checks every byte too

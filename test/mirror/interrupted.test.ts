@@ -28,7 +28,7 @@ describe('what an interrupted mirror has sent', () => {
     const plan = scriptedFaults({ operation: 'create', key: /\/receipts\//, fault: FAULTS.stopBefore });
     const victim = new FaultyStore(new MemoryStore(runs.to), plan);
     void open(victim)
-      .mirrorFrom(from)
+      .admin.mirrorFrom(from)
       .catch(() => undefined); // `from` is closed at the end, and that ends it
     await victim.stopped;
     const left = runs.to.keys().filter((key) => /^version_1\/1\.1\/\d\.0-/.test(key));
@@ -37,7 +37,7 @@ describe('what an interrupted mirror has sent', () => {
 
     const { store, sent } = counted(runs.to);
     await using to = open(store);
-    const { copied } = await to.mirrorFrom(from);
+    const { copied } = await to.admin.mirrorFrom(from);
     expect(sent.length).toBe(1);
     expect(copied[0]?.reusedBytes).toBe(4 * 70_005 - 5);
     expect(await contentOf(to)).toEqual(await contentOf(from));
@@ -51,12 +51,12 @@ describe('what an interrupted mirror has sent', () => {
     const plan = scriptedFaults({ operation: 'create', key: /\/receipts\//, fault: FAULTS.stopBefore });
     const victim = new FaultyStore(new MemoryStore(runs.to), plan);
     void open(victim)
-      .mirrorFrom(from)
+      .admin.mirrorFrom(from)
       .catch(() => undefined); // `from` is closed at the end, and that ends it
     await victim.stopped;
     await using to = open(runs.to);
     const done: string[] = [];
-    await to.mirrorFrom(from, {
+    await to.admin.mirrorFrom(from, {
       onProgress: (event) => {
         if (event.type === 'bytes' && event.doneBytes === event.totalBytes) done.push(event.name);
       },
@@ -71,7 +71,7 @@ describe('what an interrupted mirror has sent', () => {
     const plan = scriptedFaults({ operation: 'create', key: /\/receipts\//, fault: FAULTS.stopBefore });
     const victim = new FaultyStore(new MemoryStore(runs.to), plan);
     void open(victim)
-      .mirrorFrom(from)
+      .admin.mirrorFrom(from)
       .catch(() => undefined); // `from` is closed at the end, and that ends it
     await victim.stopped;
     const find = (name: string) => runs.to.keys().find((key) => key.endsWith(name)) as string;
@@ -81,7 +81,7 @@ describe('what an interrupted mirror has sent', () => {
     runs.to.remove(model);
     runs.to.insert(model.replace(/-[0-9a-f]{16}/, `-${'0'.repeat(16)}`), bytes);
     await using to = open(runs.to);
-    expect((await to.mirrorFrom(from)).copied[0]?.reusedBytes).toBe(0);
+    expect((await to.admin.mirrorFrom(from)).copied[0]?.reusedBytes).toBe(0);
     expect(await contentOf(to)).toEqual(await contentOf(from));
   });
 
@@ -92,11 +92,11 @@ describe('what an interrupted mirror has sent', () => {
     const plan = scriptedFaults({ operation: 'create', key: /\/manifest-/, fault: FAULTS.stopBefore });
     const victim = new FaultyStore(new MemoryStore(runs.to), plan);
     void open(victim)
-      .mirrorFrom(from)
+      .admin.mirrorFrom(from)
       .catch(() => undefined); // `from` is closed at the end, and that ends it
     await victim.stopped;
     await using to = open(runs.to);
-    expect((await to.mirrorFrom(from)).copied[0]?.reusedBytes).toBe(3 * 70_005);
+    expect((await to.admin.mirrorFrom(from)).copied[0]?.reusedBytes).toBe(3 * 70_005);
     const receipts = runs.to.keys().filter((key) => key.includes('/receipts/'));
     expect(receipts.map((key) => key.split('/').at(-1))).toEqual([
       '0.0.json',
@@ -116,10 +116,10 @@ describe('a mirror is a writer of its destination', () => {
     const isReceipt = (operation: string, key: string) =>
       operation === 'create' && /_2\/.*receipts/.test(key);
     await using to = open(interfered(runs.to, isReceipt, () => takeOver(runs.to)));
-    expect(await failure(to.mirrorFrom(from))).toContain('Fenced');
+    expect(await failure(to.admin.mirrorFrom(from))).toContain('Fenced');
     expect((await to.list()).map((each) => each.version)).toEqual([1n]);
     await using next = open(runs.to);
-    expect(await next.mirrorFrom(from)).toMatchObject({ copied: [{ version: 2n }], present: [1n] });
+    expect(await next.admin.mirrorFrom(from)).toMatchObject({ copied: [{ version: 2n }], present: [1n] });
     await checkInvariants(viewOfBucket(runs.to), []);
   });
 
@@ -130,7 +130,7 @@ describe('a mirror is a writer of its destination', () => {
     await using from = open(interfered(runs.from, isLease, () => takeOver(runs.to)));
     const { store, sent } = counted(runs.to);
     await using to = open(store);
-    expect(await failure(to.mirrorFrom(from))).toContain('Fenced');
+    expect(await failure(to.admin.mirrorFrom(from))).toContain('Fenced');
     expect(sent.some((key) => key.startsWith('version_2/'))).toBe(false);
     expect((await to.list()).map((each) => each.version)).toEqual([1n]);
   });
@@ -142,7 +142,7 @@ describe('a mirror is a writer of its destination', () => {
     await using writer = open(runs.to);
     await writer.join();
     await using to = open(runs.to);
-    await to.mirrorFrom(from);
+    await to.admin.mirrorFrom(from);
     expect(await failure(writer.save({ version: 9, buffers: { a: new Uint8Array(1) } }))).toContain('Fenced');
   });
 });
@@ -157,7 +157,7 @@ describe('while the source changes', () => {
     };
     await using from = open(interfered(runs.from, (operation) => operation === 'readInto', lookAtLeases));
     await using to = open(runs.to);
-    await to.mirrorFrom(from);
+    await to.admin.mirrorFrom(from);
     expect(leases.length).toBe(1);
     expect(runs.from.keys().some((key) => key.startsWith('leases/'))).toBe(false);
   });
@@ -168,7 +168,7 @@ describe('while the source changes', () => {
     await using from = open(runs.from);
     const isFirst = (operation: string, key: string) => operation === 'create' && /_1\//.test(key);
     await using to = open(interfered(runs.to, isFirst, () => removeVersion(runs.from, 2n)));
-    const { copied, skipped } = await to.mirrorFrom(from);
+    const { copied, skipped } = await to.admin.mirrorFrom(from);
     expect(copied.map((each) => each.version)).toEqual([1n, 3n]);
     expect(skipped).toEqual([{ version: 2n, reason: 'it was retired or removed from the source meanwhile' }]);
   });
@@ -179,7 +179,7 @@ describe('while the source changes', () => {
     const isRead = (operation: string) => operation === 'readInto';
     await using from = open(interfered(runs.from, isRead, () => removeVersion(runs.from, 1n)));
     await using to = open(runs.to);
-    const { copied, skipped } = await to.mirrorFrom(from);
+    const { copied, skipped } = await to.admin.mirrorFrom(from);
     expect([copied.map((each) => each.version), skipped[0]?.version]).toEqual([[2n], 1n]);
     await checkInvariants(viewOfBucket(runs.to), []);
   });
@@ -190,7 +190,7 @@ describe('while the source changes', () => {
     const plan = scriptedFaults({ operation: 'create', fault: refuse('Denied'), times: 100 });
     await using from = open(new FaultyStore(new MemoryStore(runs.from), plan));
     await using to = open(runs.to);
-    expect((await to.mirrorFrom(from)).copied.length).toBe(1);
+    expect((await to.admin.mirrorFrom(from)).copied.length).toBe(1);
   });
 });
 
@@ -203,7 +203,7 @@ describe('stopping', () => {
     const stop = new AbortController();
     await using from = open(interfered(runs.from, isRead, async () => stop.abort()));
     await using to = open(runs.to);
-    expect(await failure(to.mirrorFrom(from, { signal: stop.signal }))).toContain('Aborted');
+    expect(await failure(to.admin.mirrorFrom(from, { signal: stop.signal }))).toContain('Aborted');
     expect(await to.list()).toEqual([]);
     expect(runs.to.openUploads()).toEqual([]);
   });
@@ -215,7 +215,9 @@ describe('stopping', () => {
     const close = async () => void managers[side]?.close();
     managers.from = open(interfered(runs.from, isRead, close));
     managers.to = open(runs.to);
-    expect(await failure(managers.to.mirrorFrom(managers.from))).toBe('Aborted: the manager was closed');
+    expect(await failure(managers.to.admin.mirrorFrom(managers.from))).toBe(
+      'Aborted: the manager was closed',
+    );
     await managers.from.close();
     await managers.to.close();
     await checkInvariants(viewOfBucket(runs.to), []);

@@ -1,6 +1,6 @@
 /** What a mirror copies, what it finds in the destination already, and what it rejects. */
 
-import type { CheckpointManager, ProgressEvent } from '@holdfast/core/contract';
+import type { ProgressEvent, RunAdmin, RunManager } from '@holdfast/core/contract';
 import type { MemoryBucket } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { checkInvariants, viewOfBucket } from '../crash/invariants.ts';
@@ -24,7 +24,7 @@ describe('a mirror', () => {
     await saveAll(runs.from, [5n], { attempt: 'job-1', count: 3 });
     await using from = open(runs.from);
     await using to = open(runs.to);
-    const result = await to.mirrorFrom(from);
+    const result = await to.admin.mirrorFrom(from);
     expect(result.copied.map((each) => each.version)).toEqual([1n, 2n, 5n]);
     expect(result.copied[0]).toMatchObject({ fileCount: 4, sizeBytes: 140_010, reusedBytes: 0 });
     expect(result).toMatchObject({ present: [], annotated: [], skipped: [] });
@@ -34,7 +34,7 @@ describe('a mirror', () => {
     const [latest] = await to.list();
     expect(latest).toMatchObject({ version: 5n, isLatest: true, state: 'live' });
     expect(runs.from.keys().some((key) => key.startsWith('leases/'))).toBe(false);
-    const [entry] = await to.log();
+    const [entry] = await to.admin.log();
     expect(entry).toMatchObject({ kind: 'commit', attempt: expect.stringMatching(/^mirror-/) });
   });
 
@@ -43,10 +43,10 @@ describe('a mirror', () => {
     await saveAll(runs.from, [1n, 2n]);
     await using from = open(runs.from);
     await using to = open(runs.to);
-    await to.mirrorFrom(from);
+    await to.admin.mirrorFrom(from);
     const before = runs.to.keys();
     await using again = open(runs.to);
-    expect(await again.mirrorFrom(from)).toEqual({
+    expect(await again.admin.mirrorFrom(from)).toEqual({
       copied: [],
       present: [1n, 2n],
       annotated: [],
@@ -60,10 +60,10 @@ describe('a mirror', () => {
     await saveAll(runs.from, [1n]);
     await using from = open(runs.from);
     await using to = open(runs.to);
-    await to.mirrorFrom(from);
+    await to.admin.mirrorFrom(from);
     await saveAll(runs.from, [2n], { attempt: 'job-1' });
     await using later = open(runs.to);
-    const { copied, present } = await later.mirrorFrom(from);
+    const { copied, present } = await later.admin.mirrorFrom(from);
     expect([copied[0]?.id, present]).toEqual([{ lineage: 1, epoch: 1, version: 2n }, [1n]]);
     expect(await contentOf(to)).toEqual(await contentOf(from));
   });
@@ -74,7 +74,7 @@ describe('a mirror', () => {
     await using from = open(runs.from);
     await using to = open(runs.to);
     const events: ProgressEvent[] = [];
-    await to.mirrorFrom(from, { onProgress: (event) => events.push(event) });
+    await to.admin.mirrorFrom(from, { onProgress: (event) => events.push(event) });
     const types = events.map((event) => event.type);
     expect(types.filter((type) => type !== 'bytes')).toEqual([
       ...['planned', 'committed', 'planned', 'committed'],
@@ -87,7 +87,7 @@ describe('a mirror', () => {
     await using from = open(runs.from);
     await from.join();
     await using to = open(runs.to);
-    expect(await to.mirrorFrom(from)).toEqual({ copied: [], present: [], annotated: [], skipped: [] });
+    expect(await to.admin.mirrorFrom(from)).toEqual({ copied: [], present: [], annotated: [], skipped: [] });
     expect(runs.to.keys()).toEqual([]);
   });
 
@@ -96,18 +96,18 @@ describe('a mirror', () => {
     await saveAll(runs.from, [1n], { count: 20 });
     await using from = open(runs.from);
     await using to = open(runs.to);
-    await to.mirrorFrom(from);
+    await to.admin.mirrorFrom(from);
     expect(await contentOf(to)).toEqual(await contentOf(from));
   });
 });
 
 describe('which versions', () => {
-  const mirrored = async (options: Parameters<CheckpointManager['mirrorFrom']>[1]) => {
+  const mirrored = async (options: Parameters<RunAdmin['mirrorFrom']>[1]) => {
     const runs = twoRuns();
     await saveAll(runs.from, [1n, 2n, 3n, 4n]);
     await using from = open(runs.from);
     await using to = open(runs.to);
-    const result = await to.mirrorFrom(from, options);
+    const result = await to.admin.mirrorFrom(from, options);
     return result.copied.map((each) => Number(each.version));
   };
 
@@ -142,7 +142,7 @@ describe('which versions', () => {
     await saveAll(runs.from, [3n], { attempt: 'job-1' });
     await using from = open(runs.from);
     await using to = open(runs.to);
-    expect((await to.mirrorFrom(from)).copied.map((each) => each.version)).toEqual([1n, 3n]);
+    expect((await to.admin.mirrorFrom(from)).copied.map((each) => each.version)).toEqual([1n, 3n]);
     expect((await (await to.get(3n))?.details())?.files.length).toBe(2);
     await checkInvariants(viewOfBucket(runs.to), []);
   });
@@ -156,7 +156,7 @@ describe('what is there already', () => {
     await using from = open(runs.from);
     await using to = open(runs.to);
     const before = runs.to.keys();
-    expect(await failure(to.mirrorFrom(from))).toBe(
+    expect(await failure(to.admin.mirrorFrom(from))).toBe(
       'Conflict: memory://from cannot be mirrored into memory://to: version 1 is here already, with other content: writer 0 has other files or empty directories',
     );
     expect(runs.to.keys()).toEqual(before);
@@ -182,7 +182,7 @@ describe('what is there already', () => {
       ...other,
       ...('buffers' in other && { buffers }),
     });
-    expect(await failure(to.mirrorFrom(from))).toContain(message);
+    expect(await failure(to.admin.mirrorFrom(from))).toContain(message);
   });
 
   test('a version that is too old to be committed is passed over, unless it is asked for or is the latest', async () => {
@@ -190,10 +190,10 @@ describe('what is there already', () => {
     await saveAll(runs.from, [1n, 2n, 3n]);
     await using from = open(runs.from);
     await using to = open(runs.to);
-    await to.mirrorFrom(from, { latest: true });
+    await to.admin.mirrorFrom(from, { latest: true });
     const reason = 'it is not above 3, the highest that was committed here';
     const events: ProgressEvent[] = [];
-    expect(await to.mirrorFrom(from, { onProgress: (event) => events.push(event) })).toEqual({
+    expect(await to.admin.mirrorFrom(from, { onProgress: (event) => events.push(event) })).toEqual({
       ...{ copied: [], present: [3n], annotated: [] },
       skipped: [
         { version: 1n, reason },
@@ -201,11 +201,13 @@ describe('what is there already', () => {
       ],
     });
     expect(events.map((event) => event.type)).toEqual(['skipped', 'skipped']);
-    expect(await failure(to.mirrorFrom(from, { versions: [2] }))).toContain(
+    expect(await failure(to.admin.mirrorFrom(from, { versions: [2] }))).toContain(
       'Conflict: memory://from cannot be mirrored into memory://to: version 2 cannot be committed',
     );
     await rollBackTo(runs.from, 2n);
-    expect(await failure(to.mirrorFrom(from, { latest: true }))).toContain('version 2 cannot be committed');
+    expect(await failure(to.admin.mirrorFrom(from, { latest: true }))).toContain(
+      'version 2 cannot be committed',
+    );
   });
 
   test('a version that was removed there by retention does not come back', async () => {
@@ -213,9 +215,9 @@ describe('what is there already', () => {
     await saveAll(runs.from, [1n, 2n]);
     await using from = open(runs.from);
     await using to = open(runs.to);
-    await to.mirrorFrom(from);
+    await to.admin.mirrorFrom(from);
     await removeVersion(runs.to, 1n);
-    expect(await to.mirrorFrom(from)).toMatchObject({
+    expect(await to.admin.mirrorFrom(from)).toMatchObject({
       copied: [],
       present: [2n],
       annotated: [],
@@ -228,9 +230,9 @@ describe('what is there already', () => {
     await saveAll(runs.from, [1n, 2n]);
     await using from = open(runs.from);
     await using to = open(runs.to);
-    await to.mirrorFrom(from);
+    await to.admin.mirrorFrom(from);
     await quarantineVersion(runs.to, 2n, 'bad disk');
-    expect((await to.mirrorFrom(from)).skipped).toEqual([
+    expect((await to.admin.mirrorFrom(from)).skipped).toEqual([
       { version: 2n, reason: 'it is quarantined here: bad disk' },
     ]);
   });
@@ -240,10 +242,12 @@ describe('what is there already', () => {
     await saveAll(runs.from, [1n, 2n]);
     await using from = open(runs.from);
     await using to = open(runs.to);
-    await to.mirrorFrom(from);
+    await to.admin.mirrorFrom(from);
     await rollBackTo(runs.from, 1n);
     await saveAll(runs.from, [2n], { attempt: 'job-1' });
-    expect(await failure(to.mirrorFrom(from))).toContain('version 2 is here already, with other content');
+    expect(await failure(to.admin.mirrorFrom(from))).toContain(
+      'version 2 is here already, with other content',
+    );
   });
 });
 
@@ -253,22 +257,22 @@ describe('what is refused', () => {
     await saveAll(runs.from, [1n]);
     await using from = open(runs.from);
     await using to = open(runs.from);
-    expect(await failure(to.mirrorFrom(from))).toContain('InvalidArgument');
-    expect(await failure(to.mirrorFrom(to))).toContain('both are one run');
+    expect(await failure(to.admin.mirrorFrom(from))).toContain('InvalidArgument');
+    expect(await failure(to.admin.mirrorFrom(to))).toContain('both are one run');
   });
 
   test('where nothing was ever saved there is no run to copy from', async () => {
     const runs = twoRuns();
     await using from = open(runs.from);
     await using to = open(runs.to);
-    expect(await failure(to.mirrorFrom(from))).toBe('NotFound: there is no run at memory://from');
+    expect(await failure(to.admin.mirrorFrom(from))).toBe('NotFound: there is no run at memory://from');
   });
 
   test('a manager that is none of ours', async () => {
     const runs = twoRuns();
     await using to = open(runs.to);
-    const stranger = { uri: 'memory://other' } as CheckpointManager;
-    expect(await failure(to.mirrorFrom(stranger))).toContain('InvalidArgument');
+    const stranger = { uri: 'memory://other' } as RunManager;
+    expect(await failure(to.admin.mirrorFrom(stranger))).toContain('InvalidArgument');
   });
 
   test('a manager that is closed', async () => {
@@ -277,6 +281,6 @@ describe('what is refused', () => {
     const from = open(runs.from);
     await from.close();
     await using to = open(runs.to);
-    expect(await failure(to.mirrorFrom(from))).toBe('Aborted: the manager was closed');
+    expect(await failure(to.admin.mirrorFrom(from))).toBe('Aborted: the manager was closed');
   });
 });

@@ -1,10 +1,10 @@
 /** For the tests of this folder: a run to copy from, a run to copy to, both in memory. */
 
 import {
-  type CheckpointManager,
   type CheckpointManagerOptions,
   crc32c,
   createCheckpointManager,
+  type RunManager,
 } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore, type StoreOperation } from '@holdfast/core/store';
@@ -25,7 +25,7 @@ export function twoRuns(options: ConstructorParameters<typeof MemoryBucket>[0] =
 export function open(
   place: MemoryBucket | ObjectStore,
   options: Partial<CheckpointManagerOptions> = {},
-): CheckpointManager {
+): RunManager {
   const store = place instanceof MemoryBucket ? new MemoryStore(place) : place;
   return createCheckpointManager({ store, settings: SETTINGS, ...options });
 }
@@ -57,7 +57,7 @@ export async function saveAll(
  * Everything that a reader sees of a run, as comparable values, without the values that differ
  * between runs.
  */
-export async function contentOf(manager: CheckpointManager): Promise<unknown[]> {
+export async function contentOf(manager: RunManager): Promise<unknown[]> {
   const content: unknown[] = [];
   for (const { version, committedAtMs } of await manager.list()) {
     const checkpoint = await manager.get(version);

@@ -21,7 +21,7 @@ function watching(runs: TwoRuns, options: { store?: FaultyStore; onIdle?: (count
   const events: ProgressEvent[] = [];
   let idleCount = 0;
   let wake: () => void = () => undefined;
-  const result = to.mirrorFrom(from, {
+  const result = to.admin.mirrorFrom(from, {
     watchIntervalMs: INTERVAL_MS,
     signal: stop.signal,
     onProgress: (event) => {
@@ -144,7 +144,7 @@ test.each([
   const to = open(runs.to);
   const stop = new AbortController();
   let version = 0n;
-  const result = await to.mirrorFrom(from, {
+  const result = await to.admin.mirrorFrom(from, {
     watchIntervalMs: INTERVAL_MS,
     signal: stop.signal,
     onProgress: (event) => {

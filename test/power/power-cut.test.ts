@@ -92,7 +92,7 @@ const STORIES = {
     play: async (stage) => {
       for (const version of [1n, 2n]) await stage.save(LONE, version);
       const { manager } = await stage.start(LONE);
-      await manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+      await manager.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
       await manager.close();
     },
     told: ['committed', 'committed'],

@@ -1,6 +1,6 @@
 /** A run on a simulated disk whose power may be cut at any moment. */
 
-import { type CheckpointManager, crc32c, createCheckpointManager, isCheckpointError } from '@holdfast/core';
+import { crc32c, createCheckpointManager, isCheckpointError, type RunManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import type { Processes } from '@holdfast/local-files';
 import { openLocalStore } from '@holdfast/store-local';
@@ -71,7 +71,7 @@ export class Stage {
   async start(
     { attempt, index, count }: Process,
     { diesAfter }: StartOptions = {},
-  ): Promise<{ manager: CheckpointManager; died: Promise<void> }> {
+  ): Promise<{ manager: RunManager; died: Promise<void> }> {
     const pid = this.#processCount++;
     const { promise: died, resolve: die } = Promise.withResolvers<void>();
     let changes = 0;

@@ -177,10 +177,10 @@ export async function tidy(stage: Stage, process: SimProcess): Promise<void> {
       const keeping = random.fraction();
       if (keeping < 0.1) return await annotate(stage, process, { version, value: calls });
       if (keeping < 0.2) {
-        await manager.pin(version, process.name);
+        await manager.admin.pin(version, process.name);
         return `pinned ${version}`;
       }
-      const { retired, removed, swept } = await manager.collect({ policy, force: true });
+      const { retired, removed, swept } = await manager.admin.collect({ policy, force: true });
       return `retired ${retired}, removed ${removed}, deleted ${swept.objectCount}`;
     });
     stage.trace.add(process.name, `is told: ${told}`);
@@ -194,7 +194,7 @@ async function annotate(
   { manager, name }: SimProcess,
   { version, value }: { readonly version: number; readonly value: number },
 ): Promise<string> {
-  const id = await manager.annotate(version, {
+  const id = await manager.admin.annotate(version, {
     metrics: { [name]: value },
     metadata: { [name]: `${value}` },
   });

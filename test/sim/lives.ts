@@ -4,7 +4,7 @@
  * collector runs. A second attempt may take the run over.
  */
 
-import { type CheckpointManager, crc32c } from '@holdfast/core';
+import { crc32c, type RunManager } from '@holdfast/core';
 import { MemoryBucket } from '@holdfast/core/store';
 import { LateEffects, SeededRandom } from '@holdfast/testkit';
 import { MemoryTarget } from './actors.ts';
@@ -182,14 +182,14 @@ class Lives {
     await acting;
   }
 
-  async #commit(manager: CheckpointManager, version: number): Promise<void> {
+  async #commit(manager: RunManager, version: number): Promise<void> {
     const found = await manager.commit({ version }).catch((error: unknown) => String(error));
     this.stage.run.look();
     if (typeof found === 'string')
       violated('I10', `version ${version} was delivered by all, but cannot be committed: ${found}`);
   }
 
-  async #restore(manager: CheckpointManager): Promise<void> {
+  async #restore(manager: RunManager): Promise<void> {
     const target = new MemoryTarget();
     const { version } = await manager
       .restore({ to: target })
@@ -207,9 +207,9 @@ class Lives {
 async function rollBack({ manager, random }: SimProcess): Promise<void> {
   const versions = (await manager.list()).map(({ version }) => version);
   if (versions.length === 0) return;
-  await manager.rollback({ to: random.pick(versions), reason: 'the loss went up' });
+  await manager.admin.rollback({ to: random.pick(versions), reason: 'the loss went up' });
 }
 
 async function collect({ manager }: SimProcess): Promise<void> {
-  await manager.collect({ policy: { keepLast: 2 }, force: true });
+  await manager.admin.collect({ policy: { keepLast: 2 }, force: true });
 }

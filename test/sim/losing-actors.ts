@@ -55,7 +55,7 @@ export async function rebuild(stage: LosingStage, process: SimProcess): Promise<
   const { manager, random } = process;
   for (let tries = 0; tries < 3; tries++) {
     const code = await told(stage, process, 'of the catalog', async () => {
-      const { runId } = await manager.rebuildCatalog();
+      const { runId } = await manager.admin.rebuildCatalog();
       run.tellRebuilt(process.name, runId);
       return 'rebuilt';
     });
@@ -72,7 +72,7 @@ export async function collect(stage: LosingStage, process: SimProcess): Promise<
   for (let calls = 0; calls < 3; calls++) {
     await scheduler.turn(process, 'comes to collect', scheduler.steps + random.integer(30));
     await told(stage, process, 'of its collection', async () => {
-      const { retired, removed } = await manager.collect({
+      const { retired, removed } = await manager.admin.collect({
         policy: { keepLast: 1, graceMs: 0 },
         force: true,
       });

@@ -5,7 +5,7 @@
  * between two calls of another.
  */
 
-import { type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
+import { crc32c, createCheckpointManager, type RunManager } from '@holdfast/core';
 import { MemoryBucket } from '@holdfast/core/store';
 import { FAULTS, type FaultPlan, LateEffects, SeededRandom } from '@holdfast/testkit';
 import { MemoryTarget } from './actors.ts';
@@ -229,7 +229,7 @@ class Losing {
     if (isThere) return;
     if (run.isRebuilt)
       violated('I0', `the catalog that was made cannot be read: ${await read().catch(String)}`);
-    const once = () => this.#healthily('person', (manager) => manager.rebuildCatalog());
+    const once = () => this.#healthily('person', (manager) => manager.admin.rebuildCatalog());
     const made = await once().catch((error: unknown) => {
       trace.add('person', `is told: ${error}`);
       run.loseCatalog(); // only entries that no process accepts
@@ -248,13 +248,13 @@ class Losing {
     });
   }
 
-  async #save(manager: CheckpointManager, attempt: string, version: number): Promise<void> {
+  async #save(manager: RunManager, attempt: string, version: number): Promise<void> {
     const author = { attempt, version, writer: 0 };
     await manager.save({ version, buffers: filesOf(author, false), dedupe: 'off' });
     this.stage.run.tellCommitted(attempt, version, markOf(author, false));
   }
 
-  async #restore(manager: CheckpointManager, version: number): Promise<void> {
+  async #restore(manager: RunManager, version: number): Promise<void> {
     const to = new MemoryTarget();
     await manager
       .restore({ version, to })
@@ -265,7 +265,7 @@ class Losing {
   }
 
   /** A later process, without any faults. */
-  async #healthily<T>(name: string, act: (manager: CheckpointManager) => Promise<T>): Promise<T> {
+  async #healthily<T>(name: string, act: (manager: RunManager) => Promise<T>): Promise<T> {
     const { scheduler } = this.stage;
     const manager = this.#open(name, { name, pace: 1, isDead: false }, false);
     scheduler.calmDown();
@@ -283,7 +283,7 @@ class Losing {
   }
 
   /** `isDirect`: its calls do not wait for a turn. */
-  #open(attempt: string, process: Scheduled, isDirect: boolean): CheckpointManager {
+  #open(attempt: string, process: Scheduled, isDirect: boolean): RunManager {
     const { scheduler, connect, story, random } = this.stage;
     const store = connect();
     return createCheckpointManager({

@@ -1,4 +1,4 @@
-import type { CheckpointManager, ObjectStore, WriterPosition } from '@holdfast/core';
+import type { ObjectStore, RunManager, WriterPosition } from '@holdfast/core';
 import { openWithLimits } from '@holdfast/core/internal/manager/manager';
 import {
   type FaultPlan,
@@ -43,7 +43,7 @@ export interface World {
 export class SimProcess implements Scheduled {
   readonly name: string;
   readonly random: SeededRandom;
-  readonly manager: CheckpointManager;
+  readonly manager: RunManager;
   readonly #store: FaultyStore;
   readonly #pace: () => number;
 

@@ -3,7 +3,7 @@
  * write.
  */
 
-import { type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
+import { crc32c, createCheckpointManager, type RunManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { MemoryBucket } from '@holdfast/core/store';
 import { LateEffects, SeededRandom } from '@holdfast/testkit';
@@ -225,7 +225,7 @@ class Simulation {
     });
   }
 
-  async #saveLast(manager: CheckpointManager): Promise<void> {
+  async #saveLast(manager: RunManager): Promise<void> {
     const { history, ledger, story } = this.stage;
     const author = { attempt: 'next-job', version: LAST_VERSION, writer: 0 };
     await manager
@@ -237,7 +237,7 @@ class Simulation {
   }
 
   /** A later process, without any faults. */
-  async #healthily(name: string, act: (manager: CheckpointManager) => Promise<void>): Promise<void> {
+  async #healthily(name: string, act: (manager: RunManager) => Promise<void>): Promise<void> {
     const { scheduler, story, random } = this.stage;
     const process: Scheduled = { name, pace: 1, isDead: false };
     await using manager = createCheckpointManager({
@@ -265,7 +265,7 @@ class Simulation {
   }
 }
 
-async function restoreAll(manager: CheckpointManager, { version, marks }: Committed): Promise<void> {
+async function restoreAll(manager: RunManager, { version, marks }: Committed): Promise<void> {
   const target = new MemoryTarget();
   await manager
     .restore({ version, to: target })

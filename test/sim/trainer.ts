@@ -1,6 +1,6 @@
 /** A trainer that starts a new process for each call, all under one life. */
 
-import { type CheckpointManager, isCheckpointError, type SaveResult } from '@holdfast/core';
+import { isCheckpointError, type RunManager, type SaveResult } from '@holdfast/core';
 import type { SeededRandom } from '@holdfast/testkit';
 import { MemoryTarget } from './actors.ts';
 import { violated } from './invariant-error.ts';
@@ -108,7 +108,7 @@ export class Trainer {
       timeoutMs: this.#random.pick([0, 200]),
     };
     const noWait = this.#random.fraction() < 0.8;
-    const call = (manager: CheckpointManager) =>
+    const call = (manager: RunManager) =>
       manager.save({ ...options, noWait }).catch((error: unknown) => {
         if (isCheckpointError(error)) token = error.context.token ?? '';
         throw error;
@@ -148,7 +148,7 @@ export class Trainer {
   }
 
   /** The result of a call in a new process, the code of its error, or that the process has died. */
-  async #inProcess<T>(call: (manager: CheckpointManager) => Promise<T>, notBefore = 0): Promise<T | string> {
+  async #inProcess<T>(call: (manager: RunManager) => Promise<T>, notBefore = 0): Promise<T | string> {
     const { scheduler, alive, story } = this.#stage;
     const { attempt, writer, life } = this.#story;
     const died = Promise.withResolvers<string>();

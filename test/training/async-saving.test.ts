@@ -6,7 +6,7 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CheckpointError, type CheckpointManager, createThrottle } from '@holdfast/core';
+import { CheckpointError, createThrottle, type RunManager } from '@holdfast/core';
 import type { Staging } from '@holdfast/core/contract';
 import { MemoryStore } from '@holdfast/core/store';
 import { FAULTS, FaultyStore, ManualClock, refuse } from '@holdfast/testkit';
@@ -27,7 +27,7 @@ const STAGINGS: [string, () => Staging][] = [
   ['a directory', () => new DirectoryStaging({ directory })],
 ];
 
-async function saved(manager: CheckpointManager, name: string, version?: number): Promise<Buffer> {
+async function saved(manager: RunManager, name: string, version?: number): Promise<Buffer> {
   const checkpoint = version === undefined ? await manager.latest() : await manager.get(version);
   return Buffer.from(await readAll(checkpoint?.openInputStream(name) as ReadableStream<Uint8Array>));
 }

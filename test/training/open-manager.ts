@@ -1,6 +1,6 @@
 /** The managers that can keep a scenario's checkpoints. */
 
-import type { CheckpointManager } from '@holdfast/core';
+import type { RunManager } from '@holdfast/core';
 import { openCheckpointManager } from '@holdfast/stores';
 import { FileSystemCheckpointManager, type TrainingCheckpointManager } from '@holdfast/training';
 import type { Checkpoints } from './worker-messages.ts';
@@ -8,7 +8,7 @@ import type { Checkpoints } from './worker-messages.ts';
 export interface OpenManager extends AsyncDisposable {
   readonly manager: TrainingCheckpointManager;
   /** The same manager, if it is one of the engine. */
-  readonly run: CheckpointManager | null;
+  readonly run: RunManager | null;
 }
 
 /** A new manager, as a new process opens one. */

@@ -1,7 +1,7 @@
 import {
-  type CheckpointManager,
   createThrottle,
   type ProgressEvent,
+  type RunManager,
   type SaveOptions,
   type SaveResult,
 } from '@holdfast/core';
@@ -66,8 +66,8 @@ export class ScriptedManager {
   onSave: (save: ScriptedSave) => void = () => undefined;
 
   /** For code that takes a manager. It does not use the other members. */
-  get asManager(): CheckpointManager {
-    return this as unknown as CheckpointManager;
+  get asManager(): RunManager {
+    return this as unknown as RunManager;
   }
 
   get last(): ScriptedSave {

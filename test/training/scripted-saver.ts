@@ -1,4 +1,4 @@
-import type { CheckpointManager, SaveResult } from '@holdfast/core/contract';
+import type { RunManager, SaveResult } from '@holdfast/core/contract';
 import type { SaveInFlight, Saver, SaveStart } from '@holdfast/training';
 import { expect } from 'vitest';
 
@@ -6,7 +6,7 @@ const MIB = 1024 ** 2;
 
 /** Has at most one save in flight. The test decides how it ends. */
 export class ScriptedSaver implements Saver {
-  readonly manager: CheckpointManager;
+  readonly manager: RunManager;
   inFlight: SaveInFlight | null = null;
   newest: SaveResult | null = null;
   /** Bytes of each save by `saveStreams`, whatever its outcome. */
@@ -32,7 +32,7 @@ export class ScriptedSaver implements Saver {
     const create = () => expect.unreachable('the saver saves');
     // The other members of a manager are not used.
     const asked = { latest: () => this.latest(), get: async () => null, list: async () => [] };
-    this.manager = { throttle, create, ...asked } as unknown as CheckpointManager;
+    this.manager = { throttle, create, ...asked } as unknown as RunManager;
   }
 
   begin(version: bigint, parts: Partial<SaveInFlight> = {}): void {

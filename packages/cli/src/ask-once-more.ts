@@ -5,9 +5,9 @@
 
 import {
   CheckpointError,
-  type CheckpointManager,
   isCheckpointError,
   type RecoverResult,
+  type RunManager,
 } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 
@@ -28,7 +28,7 @@ export interface Asked extends Pick<RecoverResult, 'outcome' | 'of' | 'isDeliver
  */
 export async function askOnceMore(
   thrown: unknown,
-  manager: Pick<CheckpointManager, 'recover'>,
+  manager: Pick<RunManager, 'recover'>,
   call: Pick<Call, 'clock'>,
 ): Promise<unknown> {
   if (!isCheckpointError(thrown, 'OutcomeUnknown') || askedOf(thrown) !== null) return thrown;

@@ -1,10 +1,10 @@
 import type {
   CallOptions,
-  CheckpointManager,
   CheckpointReference,
   CheckpointSummary,
   ListCheckpointsOptions,
   RetentionPolicy,
+  RunManager,
   Settings,
 } from '@holdfast/core/contract';
 import {
@@ -54,7 +54,7 @@ export async function withRun<T>(
     /** See `OpenOptions`. */
     mayShareItsPlace?: boolean;
   },
-  use: (manager: CheckpointManager) => Promise<T>,
+  use: (manager: RunManager) => Promise<T>,
 ): Promise<T> {
   const { uri, job, rules, isPatient = job !== undefined } = options;
   // The engine is loaded here, so that `--help` and `--version` do not wait for it.
@@ -99,7 +99,7 @@ export async function withRun<T>(
  * continues while the result is printed.
  */
 export async function closeUntil(
-  manager: Pick<CheckpointManager, 'close'>,
+  manager: Pick<RunManager, 'close'>,
   untilMs: number,
   clock: Clock,
 ): Promise<void> {
@@ -140,7 +140,7 @@ function logLine(level: string, message: string, details: Record<string, unknown
  * `NotFound`: there is no run.
  */
 export async function listRun(
-  manager: CheckpointManager,
+  manager: RunManager,
   uri: string,
   options: ListCheckpointsOptions,
 ): Promise<CheckpointSummary[]> {
@@ -150,17 +150,13 @@ export async function listRun(
 }
 
 /** Throws `NotFound` if no run was ever begun under this URI. The message names runs nearby. */
-export async function requireRun(
-  manager: CheckpointManager,
-  uri: string,
-  { signal }: CallOptions,
-): Promise<void> {
-  const entries = await manager.log({ limit: 1, signal });
+export async function requireRun(manager: RunManager, uri: string, { signal }: CallOptions): Promise<void> {
+  const entries = await manager.admin.log({ limit: 1, signal });
   if (entries.length > 0) return;
   // This call distinguishes a lost catalog from a run that never existed.
   if ((await manager.latest({ signal })) !== null) return;
   // Only the message depends on it. Even if it fails, there is no run here.
-  const runsBelow = await manager.runsBelow({ signal }).catch(() => []);
+  const runsBelow = await manager.admin.runsBelow({ signal }).catch(() => []);
   const names = runsBelow.length === 0 ? '' : `; below it are ${runsBelow.map(printable).join(', ')}`;
   throw new CheckpointError('NotFound', `no run at ${uri}${names}`, {
     context: { store: uri, run: 'missing', ...(runsBelow.length > 0 && { runsBelow }) },
@@ -168,11 +164,7 @@ export async function requireRun(
 }
 
 /** Runs a call. If it finds nothing because there is no run at all, throws that error. */
-export async function expectingRun<T>(
-  call: Call,
-  manager: CheckpointManager,
-  run: () => Promise<T>,
-): Promise<T> {
+export async function expectingRun<T>(call: Call, manager: RunManager, run: () => Promise<T>): Promise<T> {
   try {
     return await run();
   } catch (error) {
@@ -187,7 +179,7 @@ export async function expectingRun<T>(
  * `Unavailable`: a checkpoint was committed meanwhile, or the store had not shown it before.
  */
 export async function nothingToLoad(
-  manager: Pick<CheckpointManager, 'list'>,
+  manager: Pick<RunManager, 'list'>,
   uri: string,
   { signal }: CallOptions,
 ): Promise<CheckpointError> {
@@ -215,7 +207,7 @@ export async function nothingToLoad(
  * version as requested.
  */
 export async function versionNotGot(
-  manager: Pick<CheckpointManager, 'list'>,
+  manager: Pick<RunManager, 'list'>,
   given: CheckpointReference,
   uri: string,
   { signal }: CallOptions,

@@ -1,9 +1,5 @@
 import { hostname } from 'node:os';
-import {
-  type CheckpointManager,
-  type CheckpointManagerOptions,
-  createCheckpointManager,
-} from '@holdfast/core';
+import { type CheckpointManagerOptions, createCheckpointManager, type RunManager } from '@holdfast/core';
 import { flag, plainObject } from '@holdfast/core/contract';
 import { filesBeside, localFiles } from '@holdfast/local-files';
 import type { StoreEnvironment } from './env.ts';
@@ -27,10 +23,7 @@ export interface OpenOptions extends Omit<CheckpointManagerOptions, 'store' | 'f
  * machine. `close()` of the manager closes the store. `InvalidConfig`: the URI or a setting is
  * invalid.
  */
-export async function openCheckpointManager(
-  uri: string,
-  options: OpenOptions = {},
-): Promise<CheckpointManager> {
+export async function openCheckpointManager(uri: string, options: OpenOptions = {}): Promise<RunManager> {
   plainObject('what openCheckpointManager is given', options);
   const { env, mayShareItsPlace = false, ...rest } = options;
   flag('mayShareItsPlace', mayShareItsPlace);

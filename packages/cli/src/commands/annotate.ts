@@ -38,7 +38,7 @@ async function runAnnotate(call: Call): Promise<CommandResult> {
   }
   const { signal } = call;
   const id = await withRun(call, { uri }, (manager) =>
-    expectingRun(call, manager, () => manager.annotate(given, { metrics, metadata, signal })),
+    expectingRun(call, manager, () => manager.admin.annotate(given, { metrics, metadata, signal })),
   );
   const said = [
     ...Object.entries(metrics).map(([name, value]) => `${printable(name)} ${formatMetric(value)}`),

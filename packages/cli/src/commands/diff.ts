@@ -48,7 +48,9 @@ async function runDiff(call: Call): Promise<CommandResult> {
             : null,
       });
     }
-    return expectingRun(call, manager, () => manager.diff(a, b, { tensors: isDeep, signal, onProgress }));
+    return expectingRun(call, manager, () =>
+      manager.admin.diff(a, b, { tensors: isDeep, signal, onProgress }),
+    );
   });
   return { text: diffText(result, call.style), json: jsonOf(result, call) };
 }

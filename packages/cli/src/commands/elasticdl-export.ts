@@ -1,4 +1,4 @@
-import type { CheckpointId, CheckpointManager, ProgressEvent } from '@holdfast/core/contract';
+import type { CheckpointId, ProgressEvent, RunManager } from '@holdfast/core/contract';
 import type { ExportOptions, ExportResult, ShardSet } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, checkpointOrLatest } from '../common-options.ts';
@@ -74,7 +74,7 @@ async function runExport(call: Call): Promise<CommandResult> {
 }
 
 /** `undefined`: no `--best`. */
-function chooseBest(call: Call): ((manager: CheckpointManager) => Promise<CheckpointId>) | undefined {
+function chooseBest(call: Call): ((manager: RunManager) => Promise<CheckpointId>) | undefined {
   const by = call.get(best);
   if (by === undefined) return undefined;
   if (call.get(checkpointOrLatest) !== undefined) {

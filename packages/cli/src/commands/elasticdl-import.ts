@@ -1,4 +1,4 @@
-import { CheckpointError, type CheckpointManager, type ProgressEvent } from '@holdfast/core/contract';
+import { CheckpointError, type ProgressEvent, type RunManager } from '@holdfast/core/contract';
 import type { FoundVersion, ImportAllResult, ImportResult, Place } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, concurrency, limitRate, meta, metric, version } from '../common-options.ts';
@@ -66,7 +66,7 @@ function checkOptions(call: Call): void {
   }
 }
 
-async function importEach(call: Call, place: Place, manager: CheckpointManager): Promise<ImportAllResult> {
+async function importEach(call: Call, place: Place, manager: RunManager): Promise<ImportAllResult> {
   const { importAll } = await import('@holdfast/elasticdl');
   return importAll(place, manager, optionsOf(call));
 }
@@ -74,7 +74,7 @@ async function importEach(call: Call, place: Place, manager: CheckpointManager):
 async function importOne(
   call: Call,
   { place, file }: { readonly place: Place; readonly file: string | null },
-  manager: CheckpointManager,
+  manager: RunManager,
 ): Promise<ImportAllResult> {
   const { importCheckpoint } = await import('@holdfast/elasticdl');
   const skipped: ImportAllResult['skipped'][number][] = [];

@@ -46,7 +46,7 @@ async function runFork(call: Call): Promise<CommandResult> {
             : null,
       });
       try {
-        const result = await target.forkFrom(source, { version, signal, onProgress });
+        const result = await target.admin.forkFrom(source, { version, signal, onProgress });
         return describe(result, ends, call, call.clock.monotonicMs() - beganMs);
       } catch (error) {
         // So that the advice names the right run.

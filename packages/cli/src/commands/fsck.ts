@@ -58,7 +58,7 @@ async function runFsck(call: Call): Promise<CommandResult> {
     throw usageError('--apply goes with --rebuild-catalog or --release', ['fsck by itself changes nothing']);
   const result = await withRun(call, { uri, isPatient: true }, async (manager) => {
     await watchElapsed(call, 'looking');
-    return manager.fsck({ signal: call.signal });
+    return manager.admin.fsck({ signal: call.signal });
   });
   return describe(result, call);
 }
@@ -95,7 +95,7 @@ async function rebuildCatalog(call: Call, uri: string): Promise<CommandResult> {
         );
       await confirm(ask, 'write it?', call.signal);
     }
-    return manager.rebuildCatalog({ skip: skipped, signal: call.signal });
+    return manager.admin.rebuildCatalog({ skip: skipped, signal: call.signal });
   });
   return describeRebuild(result, call);
 }
@@ -109,7 +109,7 @@ async function releaseSkipped(call: Call, uri: string, key: string): Promise<Com
       );
       await confirm(ask, 'release it?', call.signal);
     }
-    await manager.releaseSkipped(key, { signal: call.signal });
+    await manager.admin.releaseSkipped(key, { signal: call.signal });
   });
   const subject = call.subject.uri as string;
   return {

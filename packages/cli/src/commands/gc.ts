@@ -52,9 +52,9 @@ async function runGc(call: Call): Promise<CommandResult> {
   const isPatient = mode === 'apply' || mode === 'ask';
   return withRun(call, { uri, isPatient }, (manager) =>
     expectingRun(call, manager, async () => {
-      const options = { policy: await policyOf(manager, given, call), signal: call.signal };
-      const planned = await manager.planRetention(options);
-      return isPatient ? collect(call, manager, { planned, ask, options }) : tell(call, planned, mode);
+      const options = { policy: await policyOf(manager.admin, given, call), signal: call.signal };
+      const planned = await manager.admin.planRetention(options);
+      return isPatient ? collect(call, manager.admin, { planned, ask, options }) : tell(call, planned, mode);
     }),
   );
 }
@@ -79,13 +79,13 @@ function modeOf(call: Call): Mode {
 
 /** `undefined`: the rules of the run. A grace without rules is combined with them. */
 async function policyOf(
-  manager: RetentionCalls,
+  admin: RetentionCalls,
   given: GivenRetention,
   { signal }: Call,
 ): Promise<RetentionPolicy | undefined> {
   const { graceMs } = given;
   if (given.rules !== undefined || graceMs === undefined) return given.rules;
-  return { ...(await manager.retention({ signal })), graceMs };
+  return { ...(await admin.retention({ signal })), graceMs };
 }
 
 function tell(call: Call, planned: RetentionPlan, mode: Mode): CommandResult {
@@ -98,7 +98,7 @@ function tell(call: Call, planned: RetentionPlan, mode: Mode): CommandResult {
 
 async function collect(
   call: Call,
-  manager: RetentionCalls,
+  admin: RetentionCalls,
   { planned, ask, options }: { planned: RetentionPlan; ask: Ask | null; options: RetentionOptions },
 ): Promise<CommandResult> {
   const isForced = call.get(force) === true;
@@ -111,7 +111,7 @@ async function collect(
   }
   await watchElapsed(call, 'collecting');
   call.subject.isCollecting = true;
-  const result = await manager.collect({ ...options, force: isForced, onProgress: call.reporter.onProgress });
+  const result = await admin.collect({ ...options, force: isForced, onProgress: call.reporter.onProgress });
   return {
     text: collectText(result, call.style),
     json: { uri: call.subject.uri ?? null, ...collectJson(result) },

@@ -1,8 +1,8 @@
 import {
-  type CheckpointManager,
   LEASE_TTL_MS_MAX,
   LEASE_TTL_MS_MIN,
   type Lease,
+  type RunManager,
   referenceText,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
@@ -60,7 +60,7 @@ async function runLease(call: Call): Promise<CommandResult> {
   return withRun(call, { uri }, (manager) => act(call, manager));
 }
 
-async function take(call: Call, manager: CheckpointManager): Promise<CommandResult> {
+async function take(call: Call, manager: RunManager): Promise<CommandResult> {
   const version = call.get(checkpointOrLatest);
   if (version !== undefined && version !== 'latest') call.subject.version = versionOf(version);
   const options = {
@@ -69,7 +69,7 @@ async function take(call: Call, manager: CheckpointManager): Promise<CommandResu
     reader: call.get(reader),
     signal: call.signal,
   };
-  const taken = await expectingRun(call, manager, () => manager.lease(options));
+  const taken = await expectingRun(call, manager, () => manager.admin.lease(options));
   const uri = call.subject.uri as string;
   const until = formatTime(taken.expiresAtMs ?? 0);
   return {
@@ -81,9 +81,9 @@ async function take(call: Call, manager: CheckpointManager): Promise<CommandResu
   };
 }
 
-async function giveBack(call: Call, manager: CheckpointManager): Promise<CommandResult> {
+async function giveBack(call: Call, manager: RunManager): Promise<CommandResult> {
   const id = call.get(release) as string;
-  const wasThere = await manager.releaseLease(id, { signal: call.signal });
+  const wasThere = await manager.admin.releaseLease(id, { signal: call.signal });
   return {
     text: wasThere
       ? `${call.style('green', 'released')}  ${printable(id)}`
@@ -92,10 +92,10 @@ async function giveBack(call: Call, manager: CheckpointManager): Promise<Command
   };
 }
 
-async function showAll(call: Call, manager: CheckpointManager): Promise<CommandResult> {
+async function showAll(call: Call, manager: RunManager): Promise<CommandResult> {
   const given = call.get(checkpointOrLatest);
   const version = given === 'latest' ? (await manager.latest())?.version : given;
-  const leases = await manager.leases({ version, signal: call.signal });
+  const leases = await manager.admin.leases({ version, signal: call.signal });
   if (leases.length === 0) await requireRun(manager, call.subject.uri as string, call);
   return {
     text: leases.length === 0 ? 'no lease' : tableOf(leases, call),

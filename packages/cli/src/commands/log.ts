@@ -31,7 +31,7 @@ export const log: Command = {
 async function runLog(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const entries = await withRun(call, { uri }, async (manager) => {
-    const found = await manager.log({ limit: call.get(limit) ?? LIMIT_DEFAULT, signal: call.signal });
+    const found = await manager.admin.log({ limit: call.get(limit) ?? LIMIT_DEFAULT, signal: call.signal });
     const store = call.subject.uri as string;
     if (found.length === 0)
       throw new CheckpointError('NotFound', `no run at ${store}`, { context: { store, run: 'missing' } });

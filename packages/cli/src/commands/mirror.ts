@@ -62,7 +62,7 @@ async function runMirror(call: Call): Promise<CommandResult> {
       const ends = { from: shownFrom, to: call.subject.uri as string };
       await call.reporter.begin({ verb: 'copied', headline: (event) => headline(event, ends) });
       const result = await knowingWhere(call, ends, () =>
-        target.mirrorFrom(source, { ...options, onProgress: progressOf(call) }),
+        target.admin.mirrorFrom(source, { ...options, onProgress: progressOf(call) }),
       );
       return describe(result, ends, call, call.clock.monotonicMs() - beganMs);
     });

@@ -24,7 +24,7 @@ async function runPin(call: Call): Promise<CommandResult> {
   const given = requiredCheckpoint(call);
   const name = call.get(label) ?? LABEL_DEFAULT;
   await withRun(call, { uri }, (manager) =>
-    expectingRun(call, manager, () => manager.pin(given, name, { signal: call.signal })),
+    expectingRun(call, manager, () => manager.admin.pin(given, name, { signal: call.signal })),
   );
   return {
     text: `${call.style('green', 'pinned')}  version ${givenText(given)}   ${printable(name)}`,

@@ -1,9 +1,9 @@
 import {
-  type CheckpointManager,
   isCheckpointError,
   type ProgressEvent,
   type Replace,
   type RestoreResult,
+  type RunManager,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, checkpointOrLatest, concurrency, foundText, versionOf } from '../common-options.ts';
@@ -100,11 +100,7 @@ export async function restoreInto(
 }
 
 /** Finds out what could be restored instead, to explain an error. */
-async function explainFailure<T>(
-  call: Call,
-  manager: CheckpointManager,
-  restoring: () => Promise<T>,
-): Promise<T> {
+async function explainFailure<T>(call: Call, manager: RunManager, restoring: () => Promise<T>): Promise<T> {
   try {
     return await expectingRun(call, manager, restoring);
   } catch (error) {

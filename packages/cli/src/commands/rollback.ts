@@ -38,7 +38,7 @@ async function runRollback(call: Call): Promise<CommandResult> {
   }
   call.subject.version = versionOf(version);
   const result = await withRun(call, { uri }, (manager) =>
-    manager.rollback({ to: version, reason: why, signal: call.signal }),
+    manager.admin.rollback({ to: version, reason: why, signal: call.signal }),
   );
   return {
     text: textOf(result, call),

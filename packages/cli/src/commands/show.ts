@@ -1,10 +1,10 @@
 import {
   type CheckpointDetails,
-  type CheckpointManager,
   type CheckpointReference,
   checkpointName,
   isCheckpointError,
   type LogEntry,
+  type RunManager,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { checkpointOrLatest, versionOf } from '../common-options.ts';
@@ -36,11 +36,7 @@ async function runShow(call: Call): Promise<CommandResult> {
   return { text: textOf(details, entry, call), json: jsonOf(details, entry, call.subject.uri as string) };
 }
 
-async function read(
-  manager: CheckpointManager,
-  given: CheckpointReference | 'latest',
-  { subject, signal }: Call,
-) {
+async function read(manager: RunManager, given: CheckpointReference | 'latest', { subject, signal }: Call) {
   const checkpoint = await (given === 'latest' ? manager.latest({ signal }) : manager.get(given, { signal }));
   if (checkpoint === null) {
     const uri = subject.uri as string;
@@ -57,12 +53,12 @@ async function read(
  * read earlier entries. Only this line of the output needs them.
  */
 async function findCommit(
-  manager: CheckpointManager,
+  manager: RunManager,
   { id }: CheckpointDetails,
   signal: AbortSignal,
 ): Promise<LogEntry | null> {
   try {
-    const [entry] = await manager.log({ commitOf: id, signal });
+    const [entry] = await manager.admin.log({ commitOf: id, signal });
     return entry ?? null;
   } catch (error) {
     if (isCheckpointError(error, 'Corrupt')) return null;

@@ -20,7 +20,7 @@ async function runUndelete(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const given = requiredCheckpoint(call);
   await withRun(call, { uri }, (manager) =>
-    expectingRun(call, manager, () => manager.undelete(given, { signal: call.signal })),
+    expectingRun(call, manager, () => manager.admin.undelete(given, { signal: call.signal })),
   );
   return {
     text: `${call.style('green', 'taken back')}  version ${givenText(given)}   the rules decide on it again; \`holdfast pin\` keeps it`,

@@ -22,7 +22,7 @@ async function runUnpin(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const given = requiredCheckpoint(call);
   const labels = await withRun(call, { uri }, (manager) =>
-    expectingRun(call, manager, () => manager.unpin(given, call.get(label), { signal: call.signal })),
+    expectingRun(call, manager, () => manager.admin.unpin(given, call.get(label), { signal: call.signal })),
   );
   const names = labels.map(printable).join(', ');
   return {

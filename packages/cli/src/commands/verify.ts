@@ -56,7 +56,7 @@ async function runVerify(call: Call): Promise<CommandResult> {
     const { signal } = call;
     const { onProgress } = call.reporter;
     return expectingRun(call, manager, () =>
-      manager.verify({
+      manager.admin.verify({
         ...{ version: given, level: call.get(level), signal, onProgress },
         quarantine: call.get(quarantine) === true,
         record: call.get(noRecord) !== true,

@@ -9,9 +9,9 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import {
   type Checkpoint,
   CheckpointError,
-  type CheckpointManager,
   type CheckpointReference,
   isCheckpointError,
+  type RunManager,
 } from '@holdfast/core/contract';
 import type { LatestOptions, OpenFileOptions, Place, ShardSet } from '@holdfast/elasticdl';
 import type { Call } from '../command.ts';
@@ -29,7 +29,7 @@ export interface OpenShardsOptions {
    * Chooses among the checkpoints of a run; then FROM must be a run. Default: the one of
    * `--version`, or the latest.
    */
-  readonly choose?: ((manager: CheckpointManager) => Promise<CheckpointReference>) | undefined;
+  readonly choose?: ((manager: RunManager) => Promise<CheckpointReference>) | undefined;
 }
 
 /**
@@ -85,19 +85,19 @@ async function withRunAt<T>(
   call: Call,
   from: string,
   { isPatient }: OpenShardsOptions,
-  use: (manager: CheckpointManager) => Promise<T>,
+  use: (manager: RunManager) => Promise<T>,
 ): Promise<{ readonly result: T } | null> {
   const uri = isUri(from) ? from : pathToFileURL(resolve(from)).href;
   return withRun(call, { uri, isPatient }, async (manager) => {
-    const isRun = (await manager.log({ limit: 1, signal: call.signal })).length > 0;
+    const isRun = (await manager.admin.log({ limit: 1, signal: call.signal })).length > 0;
     return isRun ? { result: await use(manager) } : null;
   });
 }
 
 async function useRun<T>(
   call: Call,
-  manager: CheckpointManager,
-  choose: (manager: CheckpointManager) => Promise<CheckpointReference | 'latest'>,
+  manager: RunManager,
+  choose: (manager: RunManager) => Promise<CheckpointReference | 'latest'>,
   use: (set: ShardSet) => Promise<T>,
 ): Promise<T> {
   const uri = call.subject.uri as string;
@@ -123,11 +123,7 @@ async function shardsOf(
 }
 
 /** The next older live checkpoint, otherwise the next newer one; `null`: there is none. */
-async function openOtherOf(
-  call: Call,
-  manager: CheckpointManager,
-  version: bigint,
-): Promise<ShardSet | null> {
+async function openOtherOf(call: Call, manager: RunManager, version: bigint): Promise<ShardSet | null> {
   const { signal } = call;
   const live = (await manager.list({ signal })).filter((each) => each.state === 'live' && !each.isLeftBehind);
   const other =

@@ -3,7 +3,7 @@
  * clock.
  */
 
-import { type CheckpointManager, createCheckpointManager } from '@holdfast/core';
+import { createCheckpointManager, type RunManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { crc32c, FAULTS, type FaultPlan, FaultyStore, ManualClock, refuse } from '@holdfast/testkit';
@@ -46,7 +46,7 @@ function setUp({ plan, recordTimeoutMs = 60_000 }: Options = {}) {
   return { clock, bucket, open, writer, at, wait, creates, told };
 }
 
-async function deliver(manager: CheckpointManager, version: number, name: string) {
+async function deliver(manager: RunManager, version: number, name: string) {
   const buffers = { [name]: new Uint8Array(100) };
   const [dedupe, onStale] = ['off', 'off'] as const;
   return manager.save({ version, buffers, dedupe, onStale, noWait: true });
@@ -158,7 +158,7 @@ describe('a version that is named', () => {
 
 describe('a version that all have delivered', () => {
   /** A writer whose creation of a manifest is delayed by this long. */
-  function slowWriter({ bucket, clock, open }: ReturnType<typeof setUp>, delayMs: number): CheckpointManager {
+  function slowWriter({ bucket, clock, open }: ReturnType<typeof setUp>, delayMs: number): RunManager {
     const store = new MemoryStore(bucket);
     const create = store.create.bind(store);
     store.create = async (key, ...rest) => {

@@ -3,10 +3,10 @@
 import {
   type BegunVersion,
   CheckpointError,
-  type CheckpointManager,
   type CheckpointSummary,
   type Clock,
   isCheckpointError,
+  type RunManager,
   type Settings,
   throwIfAborted,
   toCheckpointError,
@@ -80,10 +80,7 @@ const SILENT_FROM_MS = POLL_MS_MAX + RESERVE_MS_MAX;
  * Rejects if the store refuses (`NotFound`: there is no run), if it answered nothing until the
  * deadline (`TimedOut`), or with `signal`.
  */
-export async function waitForBegun(
-  manager: CheckpointManager,
-  options: WaitForBegunOptions,
-): Promise<Waited> {
+export async function waitForBegun(manager: RunManager, options: WaitForBegunOptions): Promise<Waited> {
   const { clock, untilMs, signal } = options;
   const [deadline, over] = [new AbortController(), new AbortController()];
   clock.sleep(Math.max(0, untilMs - clock.monotonicMs()), over.signal).then(
@@ -98,7 +95,7 @@ export async function waitForBegun(
 }
 
 class Watch {
-  readonly #manager: CheckpointManager;
+  readonly #manager: RunManager;
   readonly #options: WaitForBegunOptions;
   readonly #versions = new Map<bigint, WatchedVersion>();
   #durable: CheckpointSummary | null = null;
@@ -106,7 +103,7 @@ class Watch {
   /** Error of the last poll, or `undefined` if the store answered. */
   #unanswered: { readonly error: CheckpointError | null } | undefined;
 
-  constructor(manager: CheckpointManager, options: WaitForBegunOptions) {
+  constructor(manager: RunManager, options: WaitForBegunOptions) {
     this.#manager = manager;
     this.#options = options;
   }
@@ -164,9 +161,9 @@ class Watch {
 
   async #begun(signal: AbortSignal): Promise<readonly BegunVersion[]> {
     const { version } = this.#options;
-    if (version === undefined) return this.#manager.begun({ signal });
+    if (version === undefined) return this.#manager.admin.begun({ signal });
     try {
-      return (await this.#manager.begun({ signal })).filter((each) => each.version === version);
+      return (await this.#manager.admin.begun({ signal })).filter((each) => each.version === version);
     } catch (error) {
       // It may be the first version of the run.
       if (isCheckpointError(error, 'NotFound')) return [];

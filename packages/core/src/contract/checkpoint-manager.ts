@@ -21,7 +21,6 @@
  * here too.
  */
 
-import type { AnnotationCalls } from './annotating.ts';
 import type {
   CheckpointDetails,
   CheckpointId,
@@ -29,14 +28,10 @@ import type {
   CheckpointSummary,
   VersionInput,
 } from './checkpoint-facts.ts';
-import type { ProcessName } from './components.ts';
 import type { RandomSource } from './files.ts';
-import type { ForkOptions, ForkResult, HistoryCalls } from './history.ts';
-import type { MirrorOptions, MirrorResult } from './mirroring.ts';
 import type { CallOptions } from './object-store.ts';
 import type { WaitOptions } from './progress.ts';
-import type { RestoreOptions, RestoreResult, VerifyOptions, VerifyResult } from './reading.ts';
-import type { RetentionCalls } from './retention.ts';
+import type { RestoreOptions, RestoreResult } from './reading.ts';
 import type {
   CommitMeta,
   CommitWaitOptions,
@@ -47,7 +42,6 @@ import type {
   StaleOptions,
 } from './saving.ts';
 import type { Throttle } from './throttle.ts';
-import type { UpkeepCalls } from './upkeep.ts';
 
 export type * from './annotating.ts';
 export type * from './checkpoint-facts.ts';
@@ -93,31 +87,6 @@ export interface RecoverResult {
   readonly isDelivered: boolean | null;
   /** The reason, in words. */
   readonly detail: string;
-}
-
-export interface LogOptions extends CallOptions {
-  /** Maximum number of entries, 1 to 1,000; default 50. One read for each. */
-  limit?: number | undefined;
-  /**
-   * Only the commit of this checkpoint. The result is empty if the catalog no longer keeps that
-   * entry, or if another decision, such as a rebuild, added the checkpoint. Cost: at most twice as
-   * many reads as the number of decisions since then has binary digits.
-   */
-  commitOf?: CheckpointId | undefined;
-}
-
-export interface LogEntry {
-  readonly seq: number;
-  readonly kind: string;
-  /** Checkpoints it changed; several if they were retired, undeleted or removed together. */
-  readonly checkpoints: readonly CheckpointId[];
-  readonly lineage: number;
-  readonly epoch: number;
-  readonly attempt: string;
-  readonly reason: string;
-  readonly process: ProcessName;
-  /** By the writer's clock; informational. */
-  readonly atMs: number;
 }
 
 /** A checkpoint that is being written, or one that is committed. */
@@ -188,12 +157,7 @@ export interface Checkpoint extends AsyncDisposable {
   discard(): Promise<void>;
 }
 
-export interface CheckpointManager
-  extends AsyncDisposable,
-    AnnotationCalls,
-    HistoryCalls,
-    RetentionCalls,
-    UpkeepCalls {
+export interface CheckpointManager extends AsyncDisposable {
   readonly uri: string;
   /**
    * How fast saves, and copies from other runs, send payload. It can be changed or paused at any
@@ -257,58 +221,8 @@ export interface CheckpointManager
    * behind.
    */
   restore(options: RestoreOptions): Promise<RestoreResult>;
-  /**
-   * Copies committed checkpoints of another run to this one, one after the other, lowest version
-   * first: payloads, receipts, manifest, and then the commit, into this run's own catalog. Nothing
-   * of a version is visible here before its commit.
-   *
-   * A copy has the version, names, sizes, checksums, number of writers, metrics, metadata and
-   * commit time of the original, and the same assignment of files to writers. Lineage, epoch and
-   * attempt are this run's; pins and other states are not copied. Every byte is compared with the
-   * source's records before it is sent. Annotations made to the original after its commit are
-   * copied too, also for versions that are already here.
-   *
-   * It acts as a writer of this run, and fences other writers once there is something to copy. Two
-   * mirrors may run at once. The one that joined last completes the copy. The other ends with
-   * `Fenced`, unless nothing is left for it to copy. A version that is already here with the same
-   * content is not copied again. Objects that an interrupted mirror of the same run has finished
-   * sending are not sent again.
-   *
-   * Errors:
-   * - `Conflict`: a version is here with other content, or the source's latest is below what is
-   *   committed here.
-   * - `Corrupt`: the source is damaged; the message says where.
-   * - `NotFound`: there is no run to copy from. Not with `watchIntervalMs`.
-   * - `InvalidArgument`: both are one run.
-   * - `Fenced`, `OutcomeUnknown`, and the stores'.
-   */
-  mirrorFrom(source: CheckpointManager, options?: MirrorOptions): Promise<MirrorResult>;
-  /**
-   * Begins this run with a copy of one checkpoint of another run, copied as by `mirrorFrom`. Within
-   * one store, the store copies the objects itself, if it can. Repeating an interrupted fork
-   * continues it.
-   *
-   * `Conflict`: this run holds, or has held, checkpoints. `NotFound`: there is no such version in
-   * the source. `InvalidArgument`: both are one run. Also the errors of `mirrorFrom`.
-   */
-  forkFrom(source: CheckpointManager, options?: ForkOptions): Promise<ForkResult>;
-  /**
-   * Compares what the store holds with the records. Changes no object. It may record the result in
-   * the catalog (`record`, `quarantine`); a store that cannot be written is no error.
-   */
-  verify(options?: VerifyOptions): Promise<VerifyResult>;
   /** Finds out whether a call that ended in `OutcomeUnknown` took effect. Changes nothing. */
   recover(token: string, options?: WaitOptions): Promise<RecoverResult>;
-  /**
-   * Names of the first ten runs below this place, relative to it: for a URI that leads to a parent
-   * of runs. Cost: one list request for each run, and for each 1,000 keys that belong to no run; at
-   * most 20.
-   */
-  runsBelow(options?: CallOptions): Promise<readonly string[]>;
-  /**
-   * Decisions on this run, newest first, as far back as the catalog keeps entries (64 at least).
-   */
-  log(options?: LogOptions): Promise<LogEntry[]>;
 
   /**
    * Stops calls in progress, streams and sources too, and releases their leases, memory and the

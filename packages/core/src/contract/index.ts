@@ -21,6 +21,7 @@ export * from './reference.ts';
 export * from './repeat-delay.ts';
 export * from './request-watch.ts';
 export * from './retention.ts';
+export * from './run-manager.ts';
 export * from './settings.ts';
 export * from './staging.ts';
 export * from './throttle.ts';

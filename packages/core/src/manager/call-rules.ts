@@ -9,7 +9,6 @@ import type {
   ConsistencyOptions,
   JoinOptions,
   ListCheckpointsOptions,
-  LogOptions,
   MirrorOptions,
   RestoreOptions,
   SaveOptions,
@@ -49,6 +48,7 @@ import {
   WATCH_INTERVAL_MS_MIN,
 } from '../contract/ranges.ts';
 import type { CollectOptions, RetentionOptions } from '../contract/retention.ts';
+import type { LogOptions } from '../contract/run-manager.ts';
 import { SETTINGS } from '../contract/settings.ts';
 import type { RebuildOptions } from '../contract/upkeep.ts';
 import { toReference, toVersion } from '../format/index.ts';

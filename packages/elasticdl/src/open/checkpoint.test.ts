@@ -1,9 +1,9 @@
-import { type CheckpointManager, createCheckpointManager } from '@holdfast/core';
+import { createCheckpointManager, type RunManager } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openCheckpointShards } from './checkpoint.ts';
 
-let manager: CheckpointManager;
+let manager: RunManager;
 
 beforeEach(() => {
   manager = createCheckpointManager({ store: new MemoryStore() });
@@ -35,7 +35,7 @@ test('shards of a checkpoint: by index, its version, their bytes proven; other f
   await source?.assertUnchanged();
   expect(new TextDecoder().decode(buffer)).toBe('variables-1-of-2.ckpt');
   await set.close();
-  expect(await manager.leases()).toEqual([]);
+  expect(await manager.admin.leases()).toEqual([]);
 });
 
 test('shards may lie in a folder that is called as a version is', async () => {

@@ -1,4 +1,4 @@
-import { type CheckpointManager, crc32c, createCheckpointManager, isCheckpointError } from '@holdfast/core';
+import { crc32c, createCheckpointManager, isCheckpointError, type RunManager } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bestCheckpoint, rankCheckpoints } from './best-checkpoint.ts';
@@ -46,7 +46,7 @@ describe('bestCheckpoint', () => {
 
   test('what a rollback left behind is not chosen, nor what is quarantined or retired', async () => {
     await using run = await runOf([1, { auc: 0.5 }], [2, { auc: 0.9 }]);
-    await run.rollback({ to: 1, reason: 'version 2 was trained on the wrong data' });
+    await run.admin.rollback({ to: 1, reason: 'version 2 was trained on the wrong data' });
     expect((await bestCheckpoint(run, { metric: 'auc', mode: 'max' }))?.version).toBe(1n);
 
     const bucket = new MemoryBucket({ crc32c });
@@ -54,9 +54,9 @@ describe('bestCheckpoint', () => {
     for (const version of [1, 2, 3]) await saveVersion(other, version, { auc: 1 - version / 10 });
     const [damaged] = bucket.keys().filter((key) => /^version_1\/.*weights/.test(key));
     bucket.damage(damaged as string, () => Uint8Array.of(0));
-    await other.verify({ version: 1, quarantine: true });
+    await other.admin.verify({ version: 1, quarantine: true });
     expect((await bestCheckpoint(other, { metric: 'auc', mode: 'max' }))?.version).toBe(2n);
-    await other.collect({ policy: { keepLast: 1 }, force: true });
+    await other.admin.collect({ policy: { keepLast: 1 }, force: true });
     expect((await other.list()).map(({ version, state }) => `${version} ${state}`)).toEqual([
       '3 live',
       '2 retiring',
@@ -99,18 +99,18 @@ describe('bestCheckpoint', () => {
   });
 });
 
-function open(bucket: MemoryBucket): CheckpointManager {
+function open(bucket: MemoryBucket): RunManager {
   return createCheckpointManager({
     store: new MemoryStore(bucket),
     settings: { bufferBytes: 16 * 1024 * 1024 },
   });
 }
 
-async function saveVersion(run: CheckpointManager, version: number, metrics: Record<string, number>) {
+async function saveVersion(run: RunManager, version: number, metrics: Record<string, number>) {
   await run.save({ version, buffers: { weights: Uint8Array.of(version) }, metrics });
 }
 
-async function runOf(...versions: [number, Record<string, number>][]): Promise<CheckpointManager> {
+async function runOf(...versions: [number, Record<string, number>][]): Promise<RunManager> {
   const run = open(new MemoryBucket({ crc32c }));
   for (const [version, metrics] of versions) await saveVersion(run, version, metrics);
   return run;

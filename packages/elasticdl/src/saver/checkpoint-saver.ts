@@ -10,7 +10,6 @@
 
 import {
   CheckpointError,
-  type CheckpointManager,
   type CommitMeta,
   type CommitWaitOptions,
   type ConsistencyOptions,
@@ -22,6 +21,7 @@ import {
   plainObject,
   type RetentionPolicy,
   type Rules,
+  type RunManager,
   type SaveResult,
   SPAN_MS_MAX,
   WORLD_SIZE_MAX,
@@ -69,7 +69,7 @@ export interface CheckpointSaverOptions {
    * Another run for checkpoints that are only evaluated. It has its own retention rules, so it
    * never displaces another checkpoint.
    */
-  readonly evaluation?: CheckpointManager | undefined;
+  readonly evaluation?: RunManager | undefined;
 }
 
 /**
@@ -103,7 +103,7 @@ const OPTIONS: Rules<CheckpointSaverOptions> = {
 };
 
 export class CheckpointSaver {
-  readonly #manager: CheckpointManager;
+  readonly #manager: RunManager;
   readonly #options: CheckpointSaverOptions;
   readonly #writer: WriterPosition;
   readonly #name: string;
@@ -117,7 +117,7 @@ export class CheckpointSaver {
    * Sends no request. The caller keeps the managers and closes them. `InvalidArgument` names the
    * wrong option.
    */
-  constructor(manager: CheckpointManager, options: CheckpointSaverOptions) {
+  constructor(manager: RunManager, options: CheckpointSaverOptions) {
     aManager('manager', manager);
     checkOptions(options, OPTIONS);
     const { index, count, extension = 'ckpt' } = options;
@@ -185,7 +185,7 @@ export class CheckpointSaver {
       onStale: 'off' as const,
     };
     if (isEvaluation) {
-      return this.#evaluationTurns.take(() => (evaluation as CheckpointManager).save(call), signal);
+      return this.#evaluationTurns.take(() => (evaluation as RunManager).save(call), signal);
     }
     return this.#turns.take(async () => {
       await this.#setRules(signal);
@@ -212,7 +212,7 @@ export class CheckpointSaver {
     if (this.#hasRules || this.#rules === undefined || this.#writer.index !== 0) return;
     // `join` creates the run if it does not exist yet, so that it can have rules.
     await this.#manager.join({ writer: this.#writer, signal });
-    await this.#manager.setRetention(this.#rules, { signal });
+    await this.#manager.admin.setRetention(this.#rules, { signal });
     this.#hasRules = true;
   }
 }

@@ -126,7 +126,7 @@ describe('a job that was restarted', () => {
 
   test('what a rollback left behind is no part of its history', async () => {
     await using run = await runOf({ loss: 3 }, { loss: 1 });
-    await run.rollback({ to: 1, reason: 'the loss of version 2 was measured on the training data' });
+    await run.admin.rollback({ to: 1, reason: 'the loss of version 2 was measured on the training data' });
     const stopper = await EarlyStopper.fromCheckpoints(run, LOSS);
     expect(stopper.history.map(({ version }) => version)).toEqual([1n]);
   });

@@ -1,7 +1,7 @@
 /** The history of a run, as far back as the catalog keeps it. */
 
 import type { CheckpointId } from '../../contract/checkpoint-facts.ts';
-import type { LogEntry, LogOptions } from '../../contract/checkpoint-manager.ts';
+import type { LogEntry, LogOptions } from '../../contract/run-manager.ts';
 import { type CatalogEntry, idEquals } from '../../format/index.ts';
 import { compareCommits } from '../../plan/pages.ts';
 import { FIRST_SEQ } from '../../plan/rebuild.ts';

@@ -38,7 +38,7 @@ async function findRunKey(run: RunContext, signal: AbortSignal | undefined): Pro
 /** `key`: an object that only a run with a catalog has. `consequence`: what is not done. */
 export function lostCatalog({ store }: RunContext, key: string, consequence: string): CheckpointError {
   const advice = [
-    'stop every process of this run; if the catalog cannot be brought back, `rebuildCatalog` writes a new one',
+    'stop every process of this run; if the catalog cannot be brought back, `admin.rebuildCatalog` writes a new one',
   ];
   return new CheckpointError(
     'StoreRegressed',
