@@ -282,7 +282,7 @@ describe('no catalog at all', () => {
       );
       expect(error).toMatchObject({
         code: 'StoreRegressed',
-        context: { advice: [expect.stringContaining('`rebuildCatalog` writes')] },
+        context: { advice: [expect.stringContaining('`admin.rebuildCatalog` writes')] },
       });
       expect(bucket.keys()).toEqual(before);
     },
