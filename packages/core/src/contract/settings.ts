@@ -43,7 +43,7 @@ export const SETTINGS = {
     min: 0,
     max: 1_000_000_000_000,
     meaning:
-      'Limit for the payload that all saves and mirrors of one manager send per second; 0: no limit. `manager.throttle` changes and pauses it.',
+      'Limit for the payload that all saves, mirrors and forks of one manager send per second; 0: no limit. `manager.throttle` changes and pauses it.',
   },
   commitTimeoutMs: {
     default: 10 * MINUTE_MS,
