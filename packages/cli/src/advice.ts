@@ -57,7 +57,7 @@ function insteadOfEngines({ code, context }: CheckpointError, { subject }: Situa
  */
 const GENERAL: Readonly<Partial<Record<CheckpointError['code'], string>>> = {
   Corrupt: 'restore another version (`--on-corrupt fallback`) and find out what damaged the object',
-  Stale: 'find out why the trainer wrote no new files; pass `--on-stale warn` to save them all the same',
+  Stale: 'find out why the trainer wrote no new files; pass `--on-stale warn` to save them anyway',
   OutcomeUnknown: 'run `holdfast recover` with the token of the message; delete nothing',
   Unexpected: 'report it with the whole message (`--verbose`)',
 };

@@ -119,7 +119,7 @@ export const ERROR_CODES = {
   Stale: {
     status: 'permanent',
     exitCode: 1,
-    advice: "Find out why the trainer wrote no new files; pass `onStale: 'warn'` to save them all the same.",
+    advice: "Find out why the trainer wrote no new files; pass `onStale: 'warn'` to save them anyway.",
   },
   Throttled: {
     status: 'temporary',
@@ -144,7 +144,7 @@ export const ERROR_CODES = {
   Aborted: {
     status: 'permanent',
     exitCode: 130,
-    advice: 'Repeat the call to go on: the decision that it was about was not sent.',
+    advice: 'Repeat the call: its decision was not sent.',
   },
   Unexpected: {
     status: 'permanent',
