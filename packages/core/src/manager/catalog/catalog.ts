@@ -20,7 +20,7 @@ import { type OpenPage, openPages, PageFault, pageKeyOf } from '../../plan/pages
 import { isRebuildMark, REBUILD_KIND } from '../../plan/rebuild.ts';
 import { stateProblem } from '../../plan/state.ts';
 import type { Txn } from '../../plan/transaction.ts';
-import { backOff, endOf, getOrNull, type RunParts, withDeadline } from '../records/index.ts';
+import { backOff, DoubtfulNames, endOf, getOrNull, type RunParts, withDeadline } from '../records/index.ts';
 import { damageTold } from './catalog-damage.ts';
 import { CatalogRow, highestOf, ROW_LENGTH } from './catalog-row.ts';
 import { type Asked, EMPTY_HEAD, type Head, type Question } from './head.ts';
@@ -42,12 +42,15 @@ export class Catalog {
   readonly #run: RunParts;
   #seen: Head = EMPTY_HEAD;
   #storeTimeMs = 0;
+  readonly #entries: DoubtfulNames<number>;
   readonly #pages: PageReader;
   readonly #row: CatalogRow;
   #pruning: Promise<void> = Promise.resolve();
 
   constructor(run: RunParts) {
     this.#run = run;
+    // A changed name of the newest entry would make an older one the latest.
+    this.#entries = new DoubtfulNames(run, catalogPrefix, parseCatalogKey);
     this.#pages = new PageReader(run);
     this.#row = new CatalogRow(run, (afterSeq, signal) => this.listSeqs(signal, afterSeq));
   }
@@ -162,18 +165,12 @@ export class Catalog {
     return `it is of run ${entry.runId}, not ${runId}${isRebuilt}`;
   }
 
-  /** Numbers of all existing entries above `afterSeq`, ascending. One list page per 1,000. */
+  /** Numbers of all existing entries above `afterSeq`, ascending. Cost: see `DoubtfulNames`. */
   async listSeqs(signal: AbortSignal | undefined, afterSeq = 0): Promise<number[]> {
     const startAfter = afterSeq > 0 ? catalogKey(afterSeq) : undefined;
-    const seqs: number[] = [];
-    for await (const page of this.#run.records.list(catalogPrefix, { startAfter, signal })) {
-      this.#storeTimeMs = page.storeTimeMs;
-      for (const object of page.objects) {
-        const seq = parseCatalogKey(object.key);
-        if (seq !== null) seqs.push(seq);
-      }
-    }
-    return seqs;
+    const { found, storeTimeMs } = await this.#entries.list({ startAfter, signal });
+    this.#storeTimeMs = storeTimeMs || this.#storeTimeMs;
+    return found.map(({ parsed }) => parsed);
   }
 
   /**

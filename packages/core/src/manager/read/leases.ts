@@ -20,6 +20,7 @@ import { chooseCheckpoint, requireLive } from '../../plan/select.ts';
 import { findById } from '../../plan/state.ts';
 import type { Head } from '../catalog/index.ts';
 import {
+  DoubtfulNames,
   deleteForTidiness,
   getOrNull,
   inBatches,
@@ -119,7 +120,7 @@ export async function callersLeases(
  * Leases whose keys begin with `prefix`, in the order of their keys. Their age is by the store's
  * clock at the first list page. A lease that is released meanwhile is left out.
  *
- * Cost: one list page per 1,000, and one GET for each lease on a checkpoint for which `isWanted`
+ * Cost: that of `DoubtfulNames`, and one GET for each lease on a checkpoint for which `isWanted`
  * holds.
  */
 export async function listLeases(
@@ -128,15 +129,9 @@ export async function listLeases(
   signal: AbortSignal | undefined,
   isWanted: (id: CheckpointId) => boolean = () => true,
 ): Promise<Lease[]> {
-  const objects: ObjectInfo[] = [];
-  let storeTimeMs = 0;
-  for await (const page of run.records.list(prefix, { signal })) {
-    storeTimeMs ||= page.storeTimeMs;
-    for (const object of page.objects) {
-      const parsed = parseLeaseKey(object.key);
-      if (parsed && isWanted(parsed.id)) objects.push(object);
-    }
-  }
+  // A reader whose lease is missed may lose what it reads.
+  const { found, storeTimeMs } = await new DoubtfulNames(run, prefix, parseLeaseKey).list({ signal });
+  const objects = found.flatMap(({ object, parsed }) => (isWanted(parsed.id) ? [object] : []));
   const leases = await inBatches(objects, READ_AT_ONCE, (object) =>
     readLease(run, object, storeTimeMs, signal),
   );
