@@ -47,6 +47,13 @@ test('damage says how to take the version out of use; then latest and the log te
     'version 2 is quarantined: no restart loads it any more; version 1 is the latest now',
   );
   expect((await holdfast(['latest', uri])).stdout).toBe('1\n');
+  const unusable = await holdfast(['restore', uri, place.path('to'), '--version', '2']);
+  expect([unusable.code, unusable.stderr]).toEqual([
+    5,
+    expect.stringMatching(
+      /^holdfast: version 2 is quarantined: .*; the newest of 1 that can be restored is 1\n {2}nothing was changed\n {2}`holdfast list .*` shows which versions are live\n/,
+    ),
+  ]);
   const { entries } = JSON.parse((await holdfast(['log', uri, '--limit', '1', '--json'])).stdout);
   expect(entries[0]).toMatchObject({ kind: 'quarantine', checkpoints: [{ version: 2 }] });
   expect(entries[0].reason).toContain('model.bin bytes 0');

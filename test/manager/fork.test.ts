@@ -112,7 +112,7 @@ describe('fork', () => {
       'NotFound: there is no run at memory://unnamed',
     );
     expect(await failure(target.admin.forkFrom(source, { version: 8 }))).toContain(
-      'NotFound: there is no version 8: the newest of 3 is 3',
+      'NotFound: there is no version 8: the newest of 3 that can be restored is 3',
     );
     expect(await failure(target.admin.forkFrom({ ...source, admin: { ...source.admin } }))).toContain(
       'InvalidArgument',

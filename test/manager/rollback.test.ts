@@ -153,7 +153,7 @@ describe('rollback: what cannot be done is said, and nothing is changed', () => 
     );
     const { bucket, manager } = await savedRun([1, 2, 3]);
     const refused = (to: number) => failure(manager.admin.rollback({ to, reason: 'x' }));
-    expect(await refused(7)).toBe('NotFound: there is no version 7: the newest of 3 is 3');
+    expect(await refused(7)).toBe('NotFound: there is no version 7: the newest of 3 that can be restored is 3');
     await quarantine(bucket, manager, 2);
     expect(await refused(2)).toMatch(/^Conflict: version 2 is quarantined: verify: /);
     await manager.admin.rollback({ to: 1, reason: 'x' });

@@ -110,7 +110,7 @@ async function explainFailure<T>(call: Call, manager: RunManager, restoring: () 
       const others = await manager.list(call).catch(() => []);
       const alternative = others.find(
         (each) =>
-          each.state === 'live' && !each.isLeftBehind && damaged !== undefined && each.version < damaged,
+          each.state === 'live' && !each.isLeftBehind && damaged !== undefined && each.version !== damaged,
       );
       if (alternative !== undefined) call.subject.alternative = alternative.version;
     }

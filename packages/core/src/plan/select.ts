@@ -25,8 +25,10 @@ export function chooseCheckpoint(state: State, wanted: Reference | 'latest'): Ca
   const found = wanted === 'latest' ? latestOf(state) : findReferredTo(state, wanted);
   if (found && (wanted === 'latest' || found.state !== 'QUARANTINED')) return found;
   if (found) {
-    const message = `version ${checkpointText(found)} is quarantined: ${found.reason}`;
-    throw new CheckpointError('Corrupt', message, { context: { version: found.id.version } });
+    const message = `version ${checkpointText(found)} is quarantined: ${found.reason}; ${whatIsThere(state)}`;
+    throw new CheckpointError('Corrupt', message, {
+      context: { version: found.id.version, state: 'quarantined' },
+    });
   }
   if (wanted === 'latest') {
     const none = 'there is no checkpoint to take';
@@ -42,11 +44,15 @@ export function chooseCheckpoint(state: State, wanted: Reference | 'latest'): Ca
 }
 
 function missing(what: string, state: State, version?: bigint): CheckpointError {
-  const newest = newestLive(state)?.id.version;
-  const have =
-    newest === undefined ? noneToLoad(state) : `the newest of ${countLivePath(state)} is ${newest}`;
   const context = version === undefined ? {} : { version };
-  return new CheckpointError('NotFound', `${what}: ${have}`, { context });
+  return new CheckpointError('NotFound', `${what}: ${whatIsThere(state)}`, { context });
+}
+
+/** Which versions can be restored. */
+function whatIsThere(state: State): string {
+  const newest = newestLive(state)?.id.version;
+  if (newest === undefined) return noneToLoad(state);
+  return `the newest of ${countLivePath(state)} that can be restored is ${newest}`;
 }
 
 function noneToLoad(state: State): string {
