@@ -111,6 +111,19 @@ const STORIES: Readonly<Record<string, Story>> = {
     stdout: /^done {2}the pin decision took effect {3}interrupted; asked once more\n$/,
     unknown: AGAIN,
   },
+  unpin: {
+    prepare: ({ open }) => open((manager) => manager.pin(1, 'best')),
+    args: ({ uri }) => ['unpin', uri, '--version', '1'],
+    kind: 'unpin',
+    stdout: /^done {2}the unpin decision took effect {3}interrupted; asked once more\n$/,
+    unknown: AGAIN,
+  },
+  verify: {
+    args: ({ uri }) => ['verify', uri],
+    kind: 'verify',
+    stdout: /^done {2}the verify decision took effect {3}interrupted; asked once more\n$/,
+    unknown: AGAIN,
+  },
   rollback: {
     args: ({ uri }) => ['rollback', uri, '--to', '1', '--reason', 'a test'],
     kind: 'rollback',
@@ -193,6 +206,34 @@ describe('a signal', () => {
     const said = JSON.parse(ended.stdout);
     expect(said).toMatchObject({ outcome: 'committed', version: 3, isCommitted: true });
     expect(await run.open(versionsOf)).toEqual([3, 1]);
+  });
+
+  test('while a quarantine is on its way: that the version is damaged, and is quarantined', async () => {
+    const run = await savedRun(1, 2);
+    const { objects } = run.server.fake;
+    for (const name of objects.keys()) if (/version_2\/.*\/0\.\d+-/.test(name)) objects.delete(name);
+    const ended = await run.stopped(['verify', run.uri, '--quarantine'], {
+      at: decision('quarantine'),
+      effect: 'with',
+    });
+    expect(ended.stderr).toMatch(
+      /^holdfast: version 2 is damaged: verify: .* is missing; interrupted; asked once more\n {2}version 2 is quarantined: .*\n {2}\(Corrupt, exit 5\)\n$/m,
+    );
+    expect(ended.code).toBe(5);
+    expect(await run.open((manager) => manager.latest().then((latest) => latest?.version))).toBe(1n);
+  });
+
+  test('while the first of several pins is taken away: which are gone, and that it is to be repeated', async () => {
+    const run = await savedRun(1);
+    await run.open(async (manager) => {
+      for (const label of ['best', 'paper']) await manager.pin(1, label);
+    });
+    const stop = { at: decision('unpin'), effect: 'with' } as const;
+    const ended = await run.stopped(['unpin', run.uri, '--version', '1'], stop);
+    expect(ended.stderr).toContain(
+      'holdfast: interrupted; the unpin decision took effect\n  run it again to go on\n',
+    );
+    expect(ended.code).toBe(130);
   });
 
   test('where another decision takes the place meanwhile: that it did not take effect, exit 130', async () => {

@@ -29,7 +29,8 @@ export interface Command {
   readonly isSilentWhenQuiet?: boolean;
   /**
    * The command makes a single decision. If the decision has taken effect, the command has
-   * succeeded, however its call ended.
+   * succeeded, however its call ended. If it can make several, `leftCount` in the context of the
+   * error says how many were to follow.
    */
   readonly isOneDecision?: boolean;
   run(call: Call): Promise<CommandResult>;

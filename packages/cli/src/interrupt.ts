@@ -11,6 +11,10 @@ export interface Interrupt {
    * milliseconds. Further ones before that are ignored. Ctrl-C still interrupts.
    */
   outlastSigterm(forMs: number, onSigterm: () => void): void;
+  /**
+   * The outcome is known: from now on both signals are ignored. Without a listener they would end
+   * the process, and its exit status would hide the outcome.
+   */
   dispose(): void;
 }
 
@@ -56,8 +60,13 @@ export function listenForInterrupt(
     },
     dispose() {
       over.abort();
-      signals.off('SIGINT', onInterrupt);
-      signals.off('SIGTERM', onTerminate);
+      const listeners = { SIGINT: onInterrupt, SIGTERM: onTerminate };
+      for (const [signal, listener] of Object.entries(listeners))
+        signals.on(signal, ignore).off(signal, listener);
     },
   };
+}
+
+function ignore(): void {
+  // The outcome stands.
 }

@@ -32,12 +32,15 @@ process.exitCode = await runCli(process.argv.slice(2), {
   listenForInterrupt,
 });
 
-// Wait until all output has reached the pipe. Do not wait for leftovers of a library, such as a
-// process that was to provide credentials.
+// Wait until all output has reached the pipe, or until a signal ends the wait for a reader that takes
+// none. Do not wait for leftovers of a library, such as a process that was to provide credentials.
+const signalled = new Promise((resolve) => {
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, resolve);
+});
 const written = [process.stdout, process.stderr].map(
   (stream) => new Promise<void>((resolve) => stream.write('', () => resolve())),
 );
-await Promise.all(written);
+await Promise.race([Promise.all(written), signalled]);
 
 // Node ends by itself when nothing is left. Exiting during its own compilations can hang Node 24
 // for ever, so exit only if there are leftovers.

@@ -142,8 +142,9 @@ function sayWhatTheEnvironmentGave(values: OptionValues, call: Call): void {
 function decidedAfterAll(thrown: unknown, { command, subject, style, reporter }: Call): CommandResult | null {
   const asked = isCheckpointError(thrown) ? askedOf(thrown) : null;
   if (asked?.outcome !== 'committed' || command.isOneDecision !== true) return null;
+  const { version, leftCount = 0 } = (thrown as CheckpointError).context;
+  if (leftCount !== 0) return null;
   reporter.end();
-  const version = (thrown as CheckpointError).context.version;
   const isCommit = asked.of === 'commit';
   const what = isCommit
     ? [style('green', 'committed'), `version ${version}`]

@@ -15,6 +15,7 @@ export const unpin: Command = {
     'holdfast unpin "file://$PWD/run" --version 1200',
   ],
   isSilentWhenQuiet: true,
+  isOneDecision: true,
   run: runUnpin,
 };
 

@@ -1,4 +1,5 @@
-import { CheckpointError, type VerifyResult } from '@holdfast/core/contract';
+import { CheckpointError, isCheckpointError, type VerifyResult } from '@holdfast/core/contract';
+import { askedOf } from '../ask-once-more.ts';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, checkpointOrLatest, concurrency, foundText, versionOf } from '../common-options.ts';
 import { formatBytes, formatPlural, printable, shellQuote } from '../format.ts';
@@ -37,10 +38,21 @@ export const verify: Command = {
     'holdfast verify "file://$PWD/run" --quarantine',
   ],
   isSilentWhenQuiet: true,
+  isOneDecision: true,
   run: runVerify,
 };
 
 async function runVerify(call: Call): Promise<CommandResult> {
+  try {
+    return await verifyRun(call);
+  } catch (error) {
+    const quarantined = quarantinedAfterAll(error, call);
+    if (quarantined === null) throw error;
+    return quarantined;
+  }
+}
+
+async function verifyRun(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const given = call.get(checkpointOrLatest);
   if (given !== undefined && given !== 'latest') call.subject.version = versionOf(given);
@@ -98,6 +110,33 @@ function describe(result: VerifyResult, call: Call, durationMs: number): Command
       {
         context,
       },
+    ),
+  };
+}
+
+/**
+ * The result of a call that was stopped while its quarantine was on its way, if the quarantine took
+ * effect. The version is damaged, so this is no success.
+ */
+function quarantinedAfterAll(error: unknown, call: Call): CommandResult | null {
+  if (!isCheckpointError(error) || error.context['decision'] !== 'quarantine') return null;
+  const asked = askedOf(error);
+  const { version, reason } = error.context;
+  if (asked?.outcome !== 'committed' || version === undefined) return null;
+  const advice = [`version ${version} is quarantined: no restart loads it any more`];
+  return {
+    text: '',
+    json: {
+      uri: call.subject.uri ?? null,
+      version: jsonVersion(version),
+      outcome: asked.outcome,
+      recorded: 'quarantined',
+      detail: asked.detail,
+    },
+    error: new CheckpointError(
+      'Corrupt',
+      `version ${version} is damaged: ${reason}; ${asked.ended}; asked once more`,
+      { context: { version, advice } },
     ),
   };
 }

@@ -45,7 +45,8 @@ export async function unpin(
     for (const label of labels) {
       const plan = (head: Head) => pinning(head.state, 'unpin', requireThere(head.state, wanted), label);
       const what = `taking the pin "${label}" from version ${referenceText(wanted)}`;
-      await decide(run, plan, { what, signal });
+      const about = { leftCount: labels.length - done.length - 1 };
+      await decide(run, plan, { what, about, signal });
       done.push(`the pin "${label}" was taken from version ${referenceText(wanted)}`);
     }
   });

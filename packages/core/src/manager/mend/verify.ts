@@ -204,21 +204,23 @@ function reasonFor({ problems: [first] }: Found): string {
 
 async function decideOn(
   run: RunContext,
-  about: {
+  decision: {
     readonly checkpoint: CatalogCheckpoint;
     readonly kind: 'verify' | 'quarantine';
     readonly reason: string;
     readonly signal: AbortSignal;
   },
 ): Promise<Head> {
-  const { id } = about.checkpoint;
-  const { kind, reason, signal } = about;
+  const { id } = decision.checkpoint;
+  const { kind, reason, signal } = decision;
+  const about = { version: id.version, decision: kind, reason };
   const plan = ({ state }: Head) => {
     const found = requireById(state, id);
     if (kind === 'quarantine') requireLive(found);
     return { kind, lineage: state.lineage, epoch: state.epoch, checkpoint: id, reason };
   };
-  const { after } = await decide(run, plan, { what: `the ${kind} decision`, signal });
+  const what = `the ${kind} decision`;
+  const { after } = await decide(run, plan, { what, about, signal });
   return after;
 }
 

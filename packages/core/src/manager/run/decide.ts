@@ -1,6 +1,6 @@
 /** Decisions for a person or an upkeep job, unlike those of a writer in its epoch. */
 
-import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
+import { CheckpointError, type ErrorContext, isCheckpointError } from '../../contract/errors.ts';
 import type { Decided } from '../../plan/transaction.ts';
 import { type AppendResult, type Asked, type Head, rejectionError } from '../catalog/index.ts';
 import { newId } from '../records/index.ts';
@@ -13,6 +13,8 @@ const TURNS_MAX = 16;
 export interface DecideOptions {
   /** For messages: `the rollback`. */
   readonly what: string;
+  /** Added to the context of an `OutcomeUnknown`. */
+  readonly about?: ErrorContext;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -34,14 +36,14 @@ export interface MadeDecision {
 export async function decide(
   run: RunContext,
   plan: (head: Head) => Decided,
-  { what, signal }: DecideOptions,
+  { what, about, signal }: DecideOptions,
 ): Promise<MadeDecision> {
   const { uri } = run.store;
   for (let turn = 1; ; turn++) {
     const { answer, head: before } = await askRun(run, plan, signal);
     const txn = { ...answer, id: newId(run) };
     const result = await run.catalog.append(txn, { runId: before.runId, head: before, signal });
-    if (result.kind === 'unknown') throw unknownDecision(run, what, result);
+    if (result.kind === 'unknown') throw unknownDecision(run, what, result, about);
     const { head: after } = result;
     if (result.kind === 'committed' || result.decision.kind === 'already') return { before, after };
     if (result.decision.kind !== 'rejected') throw new Error('only a commit is decided "present"');
@@ -94,8 +96,9 @@ export function unknownDecision(
   { store }: RunContext,
   what: string,
   { token, cause }: Extract<AppendResult, { kind: 'unknown' }>,
+  about?: ErrorContext,
 ): CheckpointError {
-  const context = { store: store.uri, token };
+  const context = { ...about, store: store.uri, token };
   const message = `whether ${what} took effect cannot be known now`;
   return new CheckpointError('OutcomeUnknown', message, { context, cause });
 }
