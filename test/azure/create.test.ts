@@ -253,14 +253,14 @@ describe('list', () => {
     const server = await scriptedAzure(() => listing(['gpt/x'], 'again'));
     const store = await server.open();
     const error = await errorOf(pagesOf(store, ''));
-    expect([error.code, server.requests.length]).toEqual(['Unexpected', 2]);
+    expect([error.code, server.requests.length]).toEqual(['Unavailable', 2]);
   });
 
   test('keys that come back in another order than that of their bytes are told', async () => {
     const server = await scriptedAzure(sequence(listing(['gpt/b'], 'm'), listing(['gpt/a'])));
     const store = await server.open();
     const error = await errorOf(pagesOf(store, ''));
-    expect([error.code, error.message]).toEqual(['Unexpected', expect.stringContaining('out of order')]);
+    expect([error.code, error.message]).toEqual(['Unavailable', expect.stringContaining('out of order')]);
   });
 
   describe.each(FRAMINGS)('cut off, %s', (_name, framed) => {
@@ -285,6 +285,16 @@ describe('list', () => {
         expect(page?.objects.map(({ key }) => key)).toEqual(['a', 'b']);
       },
     );
+  });
+
+  test('a page with another root is no empty container: of Azure itself it was changed on its way', async () => {
+    const codeWith = async (headers: Record<string, string>) => {
+      const body = '<EnumerationResulta><Blobs/><NextMarker/></EnumerationResulta>';
+      const store = await (await scriptedAzure(() => ({ status: 200, headers, body }))).open();
+      return (await errorOf(firstPage(store) as Promise<unknown>)).code;
+    };
+    expect(await codeWith({ 'x-ms-request-id': 'REQ1' })).toBe('Unavailable');
+    expect(await codeWith({})).toBe('InvalidConfig');
   });
 
   test('a page of somebody else is no empty container', async () => {

@@ -79,8 +79,9 @@ describe('copyFrom', () => {
   });
 
   test.each([
-    ['neither done nor a next step', json({ done: false, totalBytesRewritten: '4' }), 'InvalidConfig'],
-    ['done, without the object', json({ done: true }), 'InvalidConfig'],
+    ['neither done nor a next step', json({ done: false, totalBytesRewritten: '4' }), 'Unavailable'],
+    ['done, without the object', json({ done: true }), 'Unavailable'],
+    ['of a server that is no GCS', { body: '{"done":true}' }, 'InvalidConfig'],
     ['503', refusal(503, 'backendError'), 'Unavailable'],
     ['429', refusal(429, 'rateLimitExceeded'), 'Throttled'],
   ])('an answer that is %s', async (_name, reply, code) => {

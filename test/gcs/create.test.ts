@@ -106,11 +106,16 @@ describe('create', () => {
 
   test.each<[string, Reply]>([
     ['no JSON', { body: 'created' }],
-    ['JSON of something else', json({ kind: 'greeting' })],
+    ['JSON of something else', { body: JSON.stringify({ kind: 'greeting' }) }],
     ['a page of a proxy', { headers: { 'content-type': 'text/html' }, body: '<html>welcome</html>' }],
     ['nothing', { status: 200 }],
   ])('a success that is %s: there is no GCS', async (_name, reply) => {
     expect((await createAnswered(reply)).error.code).toBe('InvalidConfig');
+  });
+
+  test('a success of Google itself in another form was changed on its way: it may have had its effect', async () => {
+    const { error } = await createAnswered(json({ kind: 'storage#objecu' }));
+    expect(error).toMatchObject({ code: 'Unavailable', status: 'temporary' });
   });
 
   test('bytes that were damaged on their way are refused by the store', async () => {

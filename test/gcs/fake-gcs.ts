@@ -32,6 +32,11 @@ export function json(value: unknown, status = 200): Answer {
   return { status, headers, body: JSON.stringify(value) };
 }
 
+/** A page of a listing. */
+export function page(members: Readonly<Record<string, unknown>>): Answer {
+  return json({ kind: 'storage#objects', ...members });
+}
+
 const NO_OBJECT = () => refusal(404, 'notFound', 'No such object: runs/it');
 const CONDITION = () =>
   refusal(412, 'conditionNotMet', 'At least one of the pre-conditions you specified did not hold.');
@@ -141,7 +146,7 @@ export class FakeGcs {
     const items = names
       .slice(0, this.pageSize)
       .map((name) => resourceOf(this.objects.get(name) as FakeObject));
-    return json({ nextPageToken: names[this.pageSize], ...(items.length > 0 && { items }) });
+    return page({ nextPageToken: names[this.pageSize], ...(items.length > 0 && { items }) });
   }
 
   #compose(request: SeenRequest, name: string): Answer {

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import { allPages, errorOf, FRAMINGS, type Reply, sequence } from '../scripted/scripted-server.ts';
-import { json, refusal } from './fake-gcs.ts';
+import { json, page, refusal } from './fake-gcs.ts';
 import { isList, isMetadata, isRead, onlyFor, scriptedGcs } from './scripted-gcs.ts';
 
 const HEAD_206 = 'HTTP/1.1 206 Partial Content\r\nx-goog-generation: 7\r\n';
@@ -156,9 +156,9 @@ describe('list', () => {
   test('page by page, each asked for with the token of the last, from after the key that is given', async () => {
     const server = await scriptedGcs((_request, _fake, index) =>
       sequence(
-        json({ nextPageToken: 'T+/=1', items: [item('gpt/a'), item('gpt/b')] }),
-        json({ nextPageToken: 'T2' }),
-        json({ items: [item('gpt/b'), item('gpt/c')] }),
+        page({ nextPageToken: 'T+/=1', items: [item('gpt/a'), item('gpt/b')] }),
+        page({ nextPageToken: 'T2' }),
+        page({ items: [item('gpt/b'), item('gpt/c')] }),
       )(_request, index),
     );
     const store = await server.open();
@@ -178,20 +178,42 @@ describe('list', () => {
 
   test('shows nothing of what is kept below the root for uploads, nor what is no key', async () => {
     const names = ['gpt/', 'gpt/.holdfast-compose/u/begun', 'gpt/a/', 'gpt/../x', 'gpt/b'];
-    const store = await (await scriptedGcs(onlyFor(isList, json({ items: names.map(item) })))).open();
+    const store = await (await scriptedGcs(onlyFor(isList, page({ items: names.map(item) })))).open();
     expect(keysOf(await allPages(store))).toEqual([['b']]);
   });
 
   test.each<[string, Reply]>([
-    ['has an object without a size', json({ items: [{ name: 'gpt/a', generation: '7' }] })],
-    ['has no list', json({ items: 'many' })],
-  ])('a page that %s is an error and not the end', async (_name, reply) => {
+    ['has an object without a time', page({ items: [{ name: 'gpt/a', generation: '7' }] })],
+    ['has no list', page({ items: 'many' })],
+    ['is of another kind', json({ kind: 'storage#object', items: [item('gpt/a')] })],
+    ['has a changed name for its list', page({ itemt: [item('gpt/a')] })],
+    ['has a changed name for its next page', page({ items: [item('gpt/a')], nextPageTokem: 'T' })],
+    ['has a name outside the prefix', page({ items: [item('gpu/a')] })],
+    ['names itself as the next one', page({ nextPageToken: 'T', items: [] })],
+  ])('a page of Google that %s was changed on its way, and is not the end', async (_name, reply) => {
     const store = await (await scriptedGcs(() => reply)).open();
-    expect((await errorOf(allPages(store))).code).toBe('InvalidConfig');
+    expect(await errorOf(allPages(store))).toMatchObject({ code: 'Unavailable', status: 'temporary' });
+  });
+
+  test.each(['{}', '{"ok":true}', '{"items":[]}', '[]', '"ok"', 'null', '<html></html>', 'ok'])(
+    '%s of any server is no empty bucket',
+    async (body) => {
+      const server = await scriptedGcs(() => ({
+        headers: { 'content-type': 'application/json' },
+        body,
+      }));
+      expect((await errorOf(allPages(await server.open()))).code).toBe('InvalidConfig');
+    },
+  );
+
+  test('a bucket without objects is empty', async () => {
+    const server = await scriptedGcs(() => page({}));
+    expect(keysOf(await allPages(await server.open()))).toEqual([[]]);
+    expect(server.requests[0]?.query.get('fields')).toMatch(/^kind,/);
   });
 
   describe.each(FRAMINGS)('a page that is cut off, %s,', (_name, framed) => {
-    const { body, headers = {} } = json({ items: [item('gpt/a')] }) as {
+    const { body, headers = {} } = page({ items: [item('gpt/a')] }) as {
       body: string;
       headers?: Record<string, string>;
     };
@@ -222,14 +244,9 @@ describe('list', () => {
     expect(await codeWith({})).toBe('InvalidConfig');
   });
 
-  test('a page that names itself as the next one is an error, and not listed for ever', async () => {
-    const store = await (await scriptedGcs(() => json({ nextPageToken: 'T', items: [] }))).open();
-    expect((await errorOf(allPages(store))).code).toBe('InvalidConfig');
-  });
-
   test('the time is that of the store', async () => {
     const date = new Date(1_700_000_000_000).toUTCString();
-    const answer = json({});
+    const answer = page({});
     const store = await (
       await scriptedGcs(() => ({ ...answer, headers: { ...answer.headers, date } }))
     ).open();

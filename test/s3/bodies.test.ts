@@ -212,14 +212,45 @@ describe('list', () => {
   test('a page that says there is more, and not where, is an error and not the end', async () => {
     const server = await scriptedS3(() => page(`<IsTruncated>true</IsTruncated>${entry('gpt/a')}`));
     const store = await server.open();
-    expect((await errorOf(allPages(store))).code).toBe('Unexpected');
+    expect((await errorOf(allPages(store))).code).toBe('Unavailable');
+  });
+
+  test.each([
+    ['no word on whether it is the last', `<IsTruncatee>true</IsTruncatee>${entry('gpt/a')}`],
+    ['an object without a name', `<IsTruncated>false</IsTruncated>${entry('').replaceAll('Key>', 'Kex>')}`],
+    ['a name outside the prefix', `<IsTruncated>false</IsTruncated>${entry('gpu/a')}`],
+  ])('a page with %s may be asked for again', async (_, body) => {
+    const server = await scriptedS3(() => page(body));
+    expect(await errorOf(allPages(await server.open()))).toMatchObject({
+      code: 'Unavailable',
+      message: expect.stringContaining('the answer was cut off or changed on its way'),
+    });
+  });
+
+  test.each(['ListBucketResulu', 'ListAllMyBucketsResult', 'html'])(
+    'a page whose root is <%s> is no empty bucket: of S3 itself it was changed on its way',
+    async (root) => {
+      const codeWith = async (headers: Record<string, string>) => {
+        const server = await scriptedS3(() => ({ headers, body: `<${root}></${root}>` }));
+        return (await errorOf(allPages(await server.open()))).code;
+      };
+      expect(await codeWith({ 'x-amz-request-id': 'REQ1' })).toBe('Unavailable');
+      expect(await codeWith({})).toBe('InvalidConfig');
+    },
+  );
+
+  test('a page with 100,000 elements in each other may be asked for again', async () => {
+    const depth = 100_000;
+    const deep = `${'<a>'.repeat(depth)}${'</a>'.repeat(depth)}`;
+    const server = await scriptedS3(() => page(`<IsTruncated>false</IsTruncated>${deep}`));
+    expect((await errorOf(allPages(await server.open()))).code).toBe('Unavailable');
   });
 
   test('a page that is its own next one is an error, and nothing more is asked', async () => {
     const again = '<IsTruncated>true</IsTruncated><NextContinuationToken>T</NextContinuationToken>';
     const server = await scriptedS3(() => page(again));
     const store = await server.open();
-    expect((await errorOf(allPages(store))).code).toBe('Unexpected');
+    expect((await errorOf(allPages(store))).code).toBe('Unavailable');
     expect(server.requests).toHaveLength(2);
   });
 

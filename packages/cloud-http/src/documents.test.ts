@@ -40,9 +40,12 @@ describe('isXmlOf', () => {
     }
   });
 
-  it('nothing at all is cut off where the store itself has answered', () => {
-    expect(() => isList('', true)).toThrow(BROKEN);
-  });
+  it.each(['', 'welcome', '<html></html>', '<Lisu></Lisu>'])(
+    '%j was cut off or changed on its way where the store itself has answered',
+    (xml) => {
+      expect(() => isList(xml, true)).toThrow(BROKEN);
+    },
+  );
 });
 
 describe('jsonValue', () => {
@@ -56,6 +59,6 @@ describe('jsonValue', () => {
     const whole = '{"items":[{"name":"a"}],"nextPageToken":"t"}';
     for (let length = 1; length < whole.length; length++)
       expect([length, outcomeOf(() => jsonValue(whole.slice(0, length)))]).toEqual([length, 'BAD_BODY']);
-    expect(() => jsonValue(' ', true)).toThrow(BROKEN);
+    for (const text of [' ', 'welcome']) expect(() => jsonValue(text, true)).toThrow(BROKEN);
   });
 });

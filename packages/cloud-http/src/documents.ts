@@ -8,10 +8,15 @@ import { DirectHttpError } from '@holdfast/direct-http';
 /**
  * Tells whether this is an XML document with such a root element. False: it is of another kind.
  * Throws `BAD_BODY` if its end is missing. `isOfStore`: the headers show that the store itself
- * answered, so that an empty text counts as truncated too.
+ * answered, so that a document of another kind counts as changed on its way.
  */
 export function isXmlOf(xml: string, roots: RegExp, isOfStore = false): boolean {
-  const text = xml.trimStart();
+  const isOfKind = hasRoot(xml.trimStart(), roots, isOfStore);
+  if (!isOfKind && isOfStore) throw brokenAnswer('its root is another element than that of such an answer');
+  return isOfKind;
+}
+
+function hasRoot(text: string, roots: RegExp, isOfStore: boolean): boolean {
   if (text === '' && isOfStore) throw brokenAnswer('it has no bytes');
   const [declaration = ''] = /^<\?xml[^>]*>\s*/.exec(text) ?? [];
   const content = text.slice(declaration.length);
@@ -30,7 +35,7 @@ export function isXmlOf(xml: string, roots: RegExp, isOfStore = false): boolean 
 
 /**
  * Parses a JSON value; undefined for a document of another kind. Throws `BAD_BODY` for a truncated
- * object. `isOfStore`: as above.
+ * object. `isOfStore`: as above; then no document is of another kind.
  */
 export function jsonValue(json: string, isOfStore = false): unknown {
   const text = json.trim();
@@ -38,7 +43,7 @@ export function jsonValue(json: string, isOfStore = false): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    if (text.startsWith('{')) throw brokenAnswer('its JSON has no end, or is damaged');
+    if (isOfStore || text.startsWith('{')) throw brokenAnswer('its JSON has no end, or is damaged');
     return undefined;
   }
 }

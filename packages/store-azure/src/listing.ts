@@ -1,6 +1,6 @@
 /** Lists a container in the order of the keys' bytes, whatever order the store uses. */
 
-import { dateMs, objectError, plainEtag } from '@holdfast/cloud-http';
+import { brokenAnswer, dateMs, objectError, plainEtag } from '@holdfast/cloud-http';
 import {
   compareUtf8,
   isObjectKey,
@@ -77,7 +77,7 @@ export interface Position {
 }
 
 export async function requestPage(
-  { store, root, connection, run }: ListedStore,
+  { root, connection, run }: ListedStore,
   { prefix, start, marker, isUncommitted = false }: Position,
   signal: AbortSignal | undefined,
 ): Promise<Listing & { storeTimeMs: number }> {
@@ -100,7 +100,7 @@ export async function requestPage(
     const listing = parseListing(new TextDecoder().decode(body), isOfAzure(headers));
     if (listing === null) throw foreignSuccess(status, headers);
     if (listing.nextMarker !== undefined && listing.nextMarker === marker)
-      throw objectError('Unexpected', { store }, 'was listed up to a page that is its own next one');
+      throw brokenAnswer('it is not the last page, and tells no next one');
     return { ...listing, storeTimeMs: dateMs(headers['date']) };
   });
 }
@@ -134,5 +134,5 @@ function objectsOf(blobs: readonly ListedBlob[], root: string): ObjectInfo[] {
 
 function assertAfter({ store }: ListedStore, last: string | undefined, next: string | undefined): void {
   if (last === undefined || next === undefined || compareUtf8(last, next) < 0) return;
-  throw objectError('Unexpected', { store }, `was listed out of order: "${next}" came after "${last}"`);
+  throw objectError('Unavailable', { store }, `was listed out of order: "${next}" came after "${last}"`);
 }

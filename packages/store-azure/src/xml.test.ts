@@ -25,11 +25,11 @@ describe('parseListing', () => {
   });
 
   it('knows directories by their metadata, too', () => {
-    const xml = `${DECLARATION}<EnumerationResults><Blobs><Blob><Name>d</Name><Metadata><hdi_isfolder>true</hdi_isfolder></Metadata></Blob></Blobs></EnumerationResults>`;
+    const xml = `${DECLARATION}<EnumerationResults><Blobs><Blob><Name>d</Name><Metadata><hdi_isfolder>true</hdi_isfolder></Metadata></Blob></Blobs><NextMarker /></EnumerationResults>`;
     expect(parseListing(xml)?.blobs[0]?.isDirectory).toBe(true);
   });
 
-  it.each(['<Blobs /><NextMarker />', '<Blobs></Blobs><NextMarker></NextMarker>', '<Blobs/>'])(
+  it.each(['<Blobs /><NextMarker />', '<Blobs></Blobs><NextMarker></NextMarker>', '<Blobs/><NextMarker/>'])(
     '%s is an empty last page',
     (content) => {
       const xml = `${DECLARATION}<EnumerationResults>${content}</EnumerationResults>`;
@@ -37,21 +37,31 @@ describe('parseListing', () => {
     },
   );
 
-  it('beginnings without an end are passed over at once', () => {
-    const listing = (content: string) =>
-      `${DECLARATION}<EnumerationResults><Blobs>${content}</Blobs></EnumerationResults>`;
-    expect(parseListing(listing('<Blob>'.repeat(1_000_000)))).toEqual({ blobs: [], nextMarker: undefined });
+  it('beginnings without an end are found at once', () => {
+    const xml = `${DECLARATION}<EnumerationResults><Blobs>${'<Blob>'.repeat(1_000_000)}</Blobs></EnumerationResults>`;
+    expect(() => parseListing(xml)).toThrow('a <Blob> without an end');
     const blocks = `<BlockList><UncommittedBlocks>${'<Block>'.repeat(1_000_000)}`;
     expect(() => parseBlockList(blocks)).toThrow('it has no </BlockList>');
     expect(parseBlockList(`${blocks}</UncommittedBlocks></BlockList>`)).toEqual([]);
   });
 
-  it('more blobs than Azure puts into a page, and a name that no store writes, are no listing', () => {
-    const page = (content: string) =>
-      parseListing(`<EnumerationResults><Blobs>${content}</Blobs></EnumerationResults>`);
-    expect(page('<Blob></Blob>'.repeat(5000))?.blobs.length).toBe(5000);
-    expect(page('<Blob></Blob>'.repeat(5001))).toBeNull();
-    expect(page('<Blob><Name Encoded="true">%E0%A4%A</Name></Blob>')).toBeNull();
+  const BLOB = '<Blob><Name>a</Name></Blob>';
+  const page = (content: string, marker = '<NextMarker />') =>
+    parseListing(`<EnumerationResults><Blobs>${content}</Blobs>${marker}</EnumerationResults>`);
+
+  it('more blobs than Azure puts into a page are no listing', () => {
+    expect(page(BLOB.repeat(5000))?.blobs.length).toBe(5000);
+    expect(page(BLOB.repeat(5001))).toBeNull();
+  });
+
+  it.each([
+    ['a name that no store writes', '<Blob><Name Encoded="true">%E0%A4%A</Name></Blob>'],
+    ['a blob without a name', '<Blob><Namf>a</Name></Blob>'],
+    ['a changed beginning of a blob', `${BLOB}<Blab><Name>b</Name></Blob>`],
+    ['a changed end of a blob', `<Blob><Name>b</Name></Blab>${BLOB}`],
+    ['no word on the next page', BLOB, '<NextMarkex>2!88</NextMarkex>'],
+  ])('a page with %s is broken: a blob may be missing', (_, content, marker?: string) => {
+    expect(() => page(content, marker)).toThrow('the answer was cut off or changed on its way');
   });
 
   it('a page without the end of its blobs is broken', () => {

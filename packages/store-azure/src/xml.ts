@@ -36,18 +36,25 @@ export function parseListing(xml: string, isOfStore = false): Listing | null {
   const blobs: ListedBlob[] = [];
   for (const element of elementsOf(xml, 'Blob')) {
     const blob = parseBlob(element);
-    if (blob === null || blobs.length === PAGE_BLOBS_MAX) return null;
+    if (blob === null) throw brokenAnswer('it has a name that no store writes');
+    if (blobs.length === PAGE_BLOBS_MAX) return null;
     blobs.push(blob);
   }
-  return { blobs, nextMarker: textOf(xml.slice(xml.lastIndexOf('</Blobs>') + 1), 'NextMarker') || undefined };
+  // A changed tag would hide a blob.
+  if ([/<Blob>/g, /<\/Blob>/g].some((tag) => (xml.match(tag)?.length ?? 0) !== blobs.length))
+    throw brokenAnswer('it has a <Blob> without an end, or an end without a <Blob>');
+  const rest = xml.slice(xml.lastIndexOf('</Blobs>') + 1);
+  if (!/<NextMarker\s*\/?>/.test(rest)) throw brokenAnswer('it does not say whether it is the last page');
+  return { blobs, nextMarker: textOf(rest, 'NextMarker') || undefined };
 }
 
 /** Azure's maximum per page. */
 const PAGE_BLOBS_MAX = 5000;
 
-/** Null for a name that no store writes. */
+/** Null: it has no name, or one that no store writes. */
 function parseBlob(xml: string): ListedBlob | null {
-  const [, encoded, escapedName = ''] = /<Name( Encoded="true")?>([^<]*)<\/Name>/.exec(xml) ?? [];
+  const [, encoded, escapedName = ''] = /<Name( Encoded="true")?>([^<]+)<\/Name>/.exec(xml) ?? [];
+  if (escapedName === '') return null;
   const plainName = unescapedXml(escapedName);
   const name = encoded === undefined ? plainName : percentDecoded(plainName);
   if (name === null) return null;

@@ -1,4 +1,5 @@
 import {
+  brokenAnswer,
   CredentialsError,
   codeOfStatus,
   credentialsFailure,
@@ -26,7 +27,7 @@ export interface GcsSubject extends StoreSubject {
 export function refusalOf(answer: RefusedAnswer, body: string): HttpRefusal {
   const requestId = answer.headers['x-guploader-uploadid'];
   return new HttpRefusal(answer, {
-    ...(jsonError(body, answer.status) ?? xmlError(body) ?? textError(body, requestId !== undefined)),
+    ...(jsonError(body, answer.status) ?? xmlError(body) ?? textError(body, isOfGoogle(answer))),
     requestId,
   });
 }
@@ -37,9 +38,9 @@ interface ToldError {
 }
 
 /** Google's answer to media requests: the message of the JSON error as plain text. */
-function textError(body: string, isOfGoogle: boolean): ToldError {
+function textError(body: string, isGoogles: boolean): ToldError {
   const text = body.trim();
-  return { code: '', message: isOfGoogle && !text.startsWith('<') ? text.slice(0, 500) : plainText(body) };
+  return { code: '', message: isGoogles && !text.startsWith('<') ? text.slice(0, 500) : plainText(body) };
 }
 
 function xmlError(body: string): ToldError | undefined {
@@ -98,8 +99,18 @@ export function isErrorOfSuccess({ method }: TransportRequest, { status, body }:
   );
 }
 
-/** A success in a form that GCS never uses: another server answered. */
-export function foreignSuccess({ status, headers }: TransportAnswer): HttpRefusal {
+/** The answer is of Google itself, whatever its form. */
+export function isOfGoogle({ headers }: Pick<TransportAnswer, 'headers'>): boolean {
+  return headers['x-guploader-uploadid'] !== undefined;
+}
+
+/**
+ * A success in a form that GCS never uses: another server answered, or the answer was changed on its
+ * way.
+ */
+export function foreignSuccess(answer: TransportAnswer): Error {
+  if (isOfGoogle(answer)) return brokenAnswer('it is in another form');
+  const { status, headers } = answer;
   return new HttpRefusal({ status, headers, hasBody: true }, { code: '', message: '', requestId: undefined });
 }
 

@@ -1,6 +1,13 @@
 /** Requests of the JSON API about the objects of one bucket. Names are relative to the bucket. */
 
-import { base64Crc, dateMs, HttpRefusal, type Into, type TransportAnswer } from '@holdfast/cloud-http';
+import {
+  base64Crc,
+  brokenAnswer,
+  dateMs,
+  HttpRefusal,
+  type Into,
+  type TransportAnswer,
+} from '@holdfast/cloud-http';
 import type { CallOptions, CreateOptions } from '@holdfast/core/contract';
 import type { GcsConnection } from './client.ts';
 import type { GcsConfig } from './config.ts';
@@ -40,6 +47,9 @@ export interface RewriteAnswer {
   readonly object: GcsObject | undefined;
   readonly rewriteToken: string | undefined;
 }
+
+/** Each page of a listing has it. */
+const LISTING_KIND = 'storage#objects';
 
 export class GcsObjects {
   readonly #connection: GcsConnection;
@@ -130,16 +140,20 @@ export class GcsObjects {
     const answer = await this.#connection.send({
       method: 'GET',
       path: `${this.#bucketPath}/o`,
-      query: { maxResults: '1000', fields: `nextPageToken,items(${OBJECT_FIELDS})`, ...query },
+      query: { maxResults: '1000', fields: `kind,nextPageToken,items(${OBJECT_FIELDS})`, ...query },
       isRepeatable: true,
       signal,
     });
-    const { items = [], nextPageToken } = jsonOf(answer);
-    if (!Array.isArray(items)) throw foreignSuccess(answer);
+    const { kind, items = [], nextPageToken, prefixes: _, ...others } = jsonOf(answer);
+    // Without this, `{}` of any server would be an empty bucket.
+    if (kind !== LISTING_KIND || !Array.isArray(items)) throw foreignSuccess(answer);
+    // A changed name of a member would make the listing end too early.
+    if (Object.keys(others).length > 0) throw brokenAnswer('it has a member that was not asked for');
     const objects = items.map((item) => {
       const object = objectOf(item);
       if (object === undefined) throw foreignSuccess(answer);
-      return object;
+      if (object.name.startsWith(query.prefix)) return object;
+      throw brokenAnswer('it has a name outside the prefix that was asked for');
     });
     const token = typeof nextPageToken === 'string' && nextPageToken !== '' ? nextPageToken : undefined;
     // A repeated page token would make the listing endless.

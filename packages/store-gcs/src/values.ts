@@ -2,7 +2,7 @@
 
 import { crcOfBase64, dateMs, isXmlOf, jsonValue, type TransportAnswer } from '@holdfast/cloud-http';
 import type { ObjectInfo } from '@holdfast/core/contract';
-import { foreignSuccess } from './errors.ts';
+import { foreignSuccess, isOfGoogle } from './errors.ts';
 
 export interface GcsObject {
   /** From the root of the bucket. */
@@ -32,10 +32,6 @@ export function xmlOf(answer: TransportAnswer, root: RegExp): string {
   const text = new TextDecoder().decode(answer.body);
   if (isXmlOf(text, root, isOfGoogle(answer))) return text;
   throw foreignSuccess(answer);
-}
-
-function isOfGoogle({ headers }: TransportAnswer): boolean {
-  return headers['x-guploader-uploadid'] !== undefined;
 }
 
 /** Parses an object resource of the JSON API; undefined if it is not one. */

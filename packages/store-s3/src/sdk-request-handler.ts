@@ -124,5 +124,12 @@ function hasExpectedForm({ method, query }: HttpRequest, { headers, body }: Tran
   if (method === 'HEAD') return headers['x-amz-request-id'] !== undefined;
   if (method === 'DELETE' || (body.byteLength === 0 && 'delete' in query)) return true;
   const isOfStore = headers['x-amz-request-id'] !== undefined;
-  return isXmlOf(new TextDecoder().decode(body), /(Result|Configuration|PolicyStatus)$/, isOfStore);
+  return isXmlOf(new TextDecoder().decode(body), rootsOf(method, query), isOfStore);
+}
+
+/** A listing must not be taken for another one: it would show nothing. */
+function rootsOf(method: string, query: HttpRequest['query']): RegExp {
+  if (method === 'GET' && 'list-type' in query) return /^(\w+:)?ListBucketResult$/;
+  if (method === 'GET' && 'uploads' in query) return /^(\w+:)?ListMultipartUploadsResult$/;
+  return /(Result|Configuration|PolicyStatus)$/;
 }

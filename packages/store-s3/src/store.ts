@@ -13,7 +13,6 @@ import {
   crcOfBase64,
   dateMs,
   deleteEach,
-  objectError,
   pathInBucket,
   plainEtag,
   refuseLarger,
@@ -234,14 +233,7 @@ export class S3Store implements ObjectStore {
         .map((entry) => this.#listed(entry))
         .filter((info) => info !== null);
       if (objects.length > 0 || continuation === undefined) yield { objects, storeTimeMs };
-      const next = output.IsTruncated ? output.NextContinuationToken : undefined;
-      if (output.IsTruncated && (next === undefined || next === continuation))
-        throw objectError(
-          'Unexpected',
-          { store: this.uri },
-          'was listed up to a page that tells no next one',
-        );
-      continuation = next;
+      continuation = output.IsTruncated ? output.NextContinuationToken : undefined;
     } while (continuation !== undefined);
   }
 
@@ -294,8 +286,13 @@ export class S3Store implements ObjectStore {
     const { output, headers } = await this.#connection.command(signal, (sdk, options) =>
       sdk.send(new ListObjectsV2Command({ Bucket: this.#config.bucket, ...input }), options),
     );
-    if ((output.KeyCount ?? 0) > (output.Contents?.length ?? 0))
-      throw brokenAnswer('it has fewer objects than it says');
+    const { Contents = [], KeyCount = 0, IsTruncated, NextContinuationToken: next } = output;
+    if (KeyCount > Contents.length) throw brokenAnswer('it has fewer objects than it says');
+    if (IsTruncated === undefined) throw brokenAnswer('it does not say whether it is the last page');
+    if (IsTruncated && (next === undefined || next === input.ContinuationToken))
+      throw brokenAnswer('it is not the last page, and tells no next one');
+    if (Contents.some(({ Key }) => Key?.startsWith(input.Prefix) !== true))
+      throw brokenAnswer('it has a name outside the prefix that was asked for');
     return { output, storeTimeMs: dateMs(headers.date) };
   }
 
