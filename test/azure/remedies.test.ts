@@ -3,10 +3,11 @@
  * API.
  */
 
+import { inspect } from 'node:util';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { describe, expect, test, vi } from 'vitest';
 import { errorOf, firstPage, type Script, sequence } from '../scripted/scripted-server.ts';
-import { blob, CREATED, listing, refusal, scriptedAzure } from './scripted-azure.ts';
+import { ACCOUNT, blob, CREATED, listing, refusal, scriptedAzure } from './scripted-azure.ts';
 
 const BYTES = new Uint8Array([1, 2, 3]);
 const HOUR_MS = 3_600_000;
@@ -48,6 +49,17 @@ describe('a wrong clock', () => {
     expect((await errorOf(store.head('a'))).code).toBe('Denied');
     expect(server.requests).toHaveLength(1);
   });
+});
+
+test('a server that tells the account key it knows: it is told no further', async () => {
+  const message = `your key is ${ACCOUNT.key}`;
+  const server = await scriptedAzure(() => refusal(403, 'AuthorizationFailure', { message }));
+  const store = await server.open();
+  for (const [, act] of CALLS) {
+    const error = await errorOf(act(store));
+    expect(error.code).toBe('Denied');
+    expect(inspect(error, { depth: 9 })).not.toContain(ACCOUNT.key);
+  }
 });
 
 describe('a server that is behind', () => {

@@ -7,7 +7,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
-import type { ObjectStore } from '@holdfast/core/contract';
+import type { CheckpointError, ObjectStore } from '@holdfast/core/contract';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { startProxy } from '../scripted/proxy.ts';
 import { errorOf, firstPage, type Script, type SeenRequest, sequence } from '../scripted/scripted-server.ts';
@@ -256,5 +256,28 @@ describe('credentials that have expired', () => {
     const told = JSON.stringify([error.message, error.context, String(error.cause)]);
     expect(told).not.toContain('canary-token');
     expect(told).not.toContain(KEYS.AWS_SECRET_ACCESS_KEY);
+  });
+
+  test('a server that tells the secret key it knows: it is told no further', async () => {
+    const { AWS_SECRET_ACCESS_KEY: secret } = KEYS;
+    const message = `your key is ${secret}, or ${encodeURIComponent(secret)}`;
+    const refused = refusal(403, 'SignatureDoesNotMatch', {
+      message,
+      headers: { 'x-amz-request-id': secret },
+    });
+    const ofItem = `<DeleteResult><Error><Key>gpt/a</Key><Code>AccessDenied</Code><Message>${message}</Message></Error></DeleteResult>`;
+    const server = await scriptedS3(({ method }) => (method === 'POST' ? { body: ofItem } : refused));
+    const store = await server.open();
+    const [item] = await store.deleteMany(['a']);
+    const errors = [
+      await errorOf(store.create('a', BYTES)),
+      await errorOf(firstPage(store) as Promise<unknown>),
+      item?.error as CheckpointError,
+    ];
+    expect(errors.map(({ code }) => code)).toEqual(['Denied', 'Denied', 'Denied']);
+    for (const error of errors) {
+      expect(error.message).toContain('your key is [secret]');
+      expect(inspect(error, { depth: 9 })).not.toContain(secret);
+    }
   });
 });

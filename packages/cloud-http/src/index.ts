@@ -35,7 +35,7 @@ export {
 export { LOGIN_ADVICE, Proxies, ProxyRefusal } from './proxy.ts';
 export { Remedies, type Remedy, StoreClock } from './remedies.ts';
 export { type Expiring, Renewed } from './renewed.ts';
-export { Secret } from './secret.ts';
+export { conceal, Secret } from './secret.ts';
 export { type Call, StoreCalls } from './store-calls.ts';
 export { type FromEnvironment, firstOf, StoreUri, type StoreUriForm } from './store-uri.ts';
 export {

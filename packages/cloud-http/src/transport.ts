@@ -78,6 +78,11 @@ export interface TransportOptions {
   readonly proxies: Proxies;
   /** Converts an answer without success to the provider's error. `body`: as text. */
   readonly refusalOf: (answer: RefusedAnswer, body: string) => Error;
+  /**
+   * Secrets that no request holds, but that the server may know: the key that signs requests. They
+   * are removed from refusals and errors too. Called for each of these.
+   */
+  readonly signingSecrets?: () => readonly string[];
   /** Detects a successful answer whose body reports an error, for providers that send those. */
   readonly isRefusedSuccess?: (request: TransportRequest, answer: TransportAnswer) => boolean;
 }
@@ -113,16 +118,20 @@ export class HttpTransport {
    */
   async send(request: TransportRequest, options: SendOptions = {}): Promise<TransportAnswer> {
     const proxy = this.#options.proxies.to(request);
-    const secrets = [...request.secrets, ...(proxy?.secrets ?? [])];
+    const secretsNow = () => [
+      ...[...request.secrets, ...(proxy?.secrets ?? [])],
+      ...(this.#options.signingSecrets?.() ?? []),
+    ];
     const answer = await this.#queue.run(options.signal, () =>
       this.#exchange(request, options, proxy).catch((error: unknown) => {
-        throw unwritableRequest(error, request.headers) ?? told(error, secrets);
+        throw unwritableRequest(error, request.headers) ?? told(error, secretsNow());
       }),
     );
     const { status, headers, body } = answer;
     if (status === WANTS_LOGIN) throw new ProxyRefusal(status, proxy?.variable);
     const { refusalOf, isRefusedSuccess } = this.#options;
     if (status >= 200 && status < 300 && isRefusedSuccess?.(request, answer) !== true) return answer;
+    const secrets = secretsNow();
     const said = new TextDecoder().decode(body.subarray(0, REFUSAL_BYTES_MAX));
     throw refusalOf(
       { status, headers: concealed(headers, secrets), hasBody: request.method !== 'HEAD' },

@@ -51,6 +51,11 @@ export function authorizationOf({ account, credentials }: AzureConfig): Authoriz
   return new Bearer(identityTokens(credentials.identity));
 }
 
+/** Secrets that requests are signed with and that no request holds. */
+export function signingSecretsOf({ credentials }: AzureConfig): string[] {
+  return credentials.kind === 'key' ? [credentials.key.reveal()] : [];
+}
+
 /** Secrets in a request: a signature, a token, a customer-provided key. */
 export function secretsOf({ path, headers }: Authorized): string[] {
   const bearers = [headers['authorization'], headers['x-ms-copy-source-authorization']];

@@ -2,6 +2,7 @@
 
 import { HttpTransport, trustedCertificates } from '@holdfast/cloud-http';
 import type { ObjectStore } from '@holdfast/core/contract';
+import { signingSecretsOf } from './authorization.ts';
 import { AzureConnection } from './client.ts';
 import { parseAzureConfig } from './config.ts';
 import { refusalOf } from './errors.ts';
@@ -24,6 +25,7 @@ export async function openAzureStore(uri: string, env: AzureEnvironment): Promis
     ca: await trustedCertificates({ ca: config.ca }),
     proxies: config.proxies,
     refusalOf,
+    signingSecrets: () => signingSecretsOf(config),
   });
   return new AzureStore(config, new AzureConnection(config, transport));
 }

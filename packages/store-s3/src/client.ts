@@ -149,6 +149,11 @@ export class S3Connection {
     return this.#remedies.run(send, (refusal) => this.#remedyFor(refusal));
   }
 
+  /** The secrets of the credentials that were used last. The server knows them. */
+  get secrets(): readonly string[] {
+    return this.#credentials.secrets;
+  }
+
   /** True if the bucket is in another region than requests were first signed for. */
   get wasMoved(): boolean {
     return this.#wasMoved;

@@ -19,6 +19,8 @@ export interface CredentialsOptions {
 export class Credentials {
   readonly #static: AwsCredentialIdentity | undefined;
   readonly #renewed: Renewed<AwsCredentialIdentity>;
+  /** Those that were used last. */
+  #used: AwsCredentialIdentity | undefined;
 
   constructor(config: S3Config, options: CredentialsOptions) {
     this.#static = config.credentials && identityOf(config.credentials);
@@ -37,7 +39,16 @@ export class Credentials {
   }
 
   /** In the form that the SDK expects. `CredentialsError`: there are none. */
-  readonly provider = async (): Promise<AwsCredentialIdentity> => this.#static ?? this.#renewed.current();
+  readonly provider = async (): Promise<AwsCredentialIdentity> => {
+    this.#used = this.#static ?? (await this.#renewed.current());
+    return this.#used;
+  };
+
+  /** Those of the credentials that were used last. */
+  get secrets(): readonly string[] {
+    const { secretAccessKey = '', sessionToken = '' } = this.#used ?? {};
+    return [secretAccessKey, sessionToken];
+  }
 
   /** Fetches credentials again after a refusal. False: they are the same as before. */
   async renew(): Promise<boolean> {

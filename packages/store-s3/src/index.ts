@@ -26,11 +26,13 @@ export async function openS3Store(uri: string, env: S3Environment): Promise<Obje
     proxies,
     refusalOf,
     isRefusedSuccess: isErrorOfSuccess,
+    signingSecrets: () => connection.secrets,
   });
   const ofCredentials = new HttpTransport({
     ca: trusted,
     proxies,
     refusalOf: (answer, body) => new RefusedCredentials(answer, body),
   });
-  return new S3Store(config, new S3Connection(config, transport, ofCredentials));
+  const connection = new S3Connection(config, transport, ofCredentials);
+  return new S3Store(config, connection);
 }

@@ -10,6 +10,7 @@ import {
   assertUntouched,
   base64Crc,
   brokenAnswer,
+  conceal,
   crcOfBase64,
   dateMs,
   deleteEach,
@@ -347,7 +348,9 @@ export class S3Store implements ObjectStore {
     return keys.map((key, index) => {
       const failure = failures.get(paths[index]);
       if (failure === undefined || failure.Code === 'NoSuchKey') return { key };
-      const { Code: code = '', Message: message = '' } = failure;
+      const [code = '', message = ''] = [failure.Code, failure.Message].map((text = '') =>
+        conceal(text, this.#connection.secrets),
+      );
       return { key, error: this.#deleteError(itemRefusal(code, message), key) };
     });
   }
