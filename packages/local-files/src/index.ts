@@ -19,7 +19,7 @@ export { inDirectory } from './in-directory.ts';
 export { type OwnedEntry, ownedEntries, ownedName, removeAbandoned } from './left-behind.ts';
 export { localPath } from './local-path.ts';
 export { makeDirectories } from './make-directories.ts';
-export { bucketMount, isLocalDisk, type Mount, mountOfDirectory } from './mounts.ts';
+export { bucketMount, isLocalDisk, isPseudoFileSystem, type Mount, mountOfDirectory } from './mounts.ts';
 export { assertOutsideRuns, type OldDirectory, runAround } from './old-directory.ts';
 export { OpenFiles } from './open-files.ts';
 export {

@@ -85,6 +85,16 @@ export function bucketMount(mount: Mount): { readonly program: string; readonly 
   return { program, scheme: BUCKET_MOUNTS[program] as string };
 }
 
+const PSEUDO_FILE_SYSTEMS = new Set([
+  ...['binfmt_misc', 'bpf', 'cgroup', 'cgroup2', 'configfs', 'debugfs', 'devpts', 'efivarfs', 'fusectl'],
+  ...['mqueue', 'nsfs', 'proc', 'pstore', 'securityfs', 'selinuxfs', 'sysfs', 'tracefs'],
+]);
+
+/** It shows the state of the kernel, and keeps no files. */
+export function isPseudoFileSystem(mount: Mount): boolean {
+  return PSEUDO_FILE_SYSTEMS.has(mount.fsType);
+}
+
 const LOCAL_DISKS = new Set(['ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'bcachefs', 'f2fs', 'zfs', 'tmpfs']);
 
 /** A file system of this type answers queries about an open file from memory. */

@@ -85,6 +85,39 @@ describe('openSource', () => {
     await expect(localFiles.openSource('/dev/null')).rejects.toEqual(code('InvalidArgument', 'a device'));
   });
 
+  it.runIf(process.platform === 'linux')(
+    'a file that has bytes and says that it has none is InvalidArgument, alone and in a directory',
+    async () => {
+      await expect(localFiles.openSource('/proc/self/status')).rejects.toEqual(
+        code('InvalidArgument', '/proc/self/status has bytes and says that it has none'),
+      );
+      const { files } = await localFiles.scan('/proc/self/net');
+      const file = files.find(({ name }) => name === 'dev');
+      await expect(file?.open()).rejects.toEqual(code('InvalidArgument', 'says that it has none'));
+    },
+  );
+
+  it('an empty file is opened with one read of one byte, and is SourceChanged if it is written to meanwhile', async () => {
+    truncateSync(path, 0);
+    let reads = 0;
+    const fileSystem: FileSystem = {
+      ...nodeFileSystem,
+      read: (descriptor, transfer) => {
+        reads += transfer.lengthBytes;
+        return nodeFileSystem.read(descriptor, transfer);
+      },
+    };
+    const source = await createLocalFiles(fileSystem).openSource(path);
+    expect([source.sizeBytes, reads]).toEqual([0, 1]);
+    await source.close();
+    const read: FileSystem['read'] = (descriptor, transfer) => {
+      writeFileSync(path, 'more');
+      return nodeFileSystem.read(descriptor, transfer);
+    };
+    const opening = createLocalFiles({ ...nodeFileSystem, read }).openSource(path);
+    await expect(opening).rejects.toEqual(code('SourceChanged', path));
+  });
+
   it('a file that may not be read is Denied', async () => {
     const files = createLocalFiles({ ...nodeFileSystem, open: () => Promise.reject(errnoError('EACCES')) });
     await expect(files.openSource(path)).rejects.toEqual(code('Denied', path));

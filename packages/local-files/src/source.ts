@@ -50,8 +50,8 @@ export class FileSource implements RandomSource {
   }
 
   /**
-   * Throws `NotFound` or `Denied`; `InvalidArgument` if it is not a regular file. A symbolic link
-   * given by name is followed. A `scanned` file is opened only where the scan found it:
+   * Throws `NotFound` or `Denied`; `InvalidArgument` if it is not a regular file, or does not tell
+   * its size. A symbolic link given by name is followed. A `scanned` file is opened only where the scan found it:
    * `InvalidArgument` if it is now a link, `SourceChanged` if the path leads elsewhere.
    */
   static async open(
@@ -67,6 +67,7 @@ export class FileSource implements RandomSource {
         const stats = await file.stat();
         if (!stats.isFile()) throw notRegular(path, kindOf(stats));
         if (scanned && !(await isWhere(scanned, file, stats))) throw movedAway(path);
+        if (stats.size === 0n) await assertEmpty(path, file);
         return new FileSource(path, file, stats, !(await willTell(file, stats, nowMs())));
       } catch (error) {
         await file.close();
@@ -145,6 +146,16 @@ async function isWhere(scanned: ScannedFile, file: DirectFile, stats: BigIntStat
   if (place === null) return stats.dev === scanned.dev && stats.ino === scanned.ino;
   // The file may have lost its name since it was opened; proc_pid_fd(5) describes the link then.
   return place === scanned.realPath || place === `${scanned.realPath} (deleted)`;
+}
+
+/** Files of /proc and of similar file systems say that they are empty, and have bytes. */
+async function assertEmpty(path: string, file: DirectFile): Promise<void> {
+  if ((await file.read(0, new Uint8Array(1))) === 0) return;
+  const isStillZero = (await file.stat()).size === 0n;
+  const [code, what] = isStillZero
+    ? (['InvalidArgument', 'has bytes and says that it has none, as files of /proc do; save a copy'] as const)
+    : (['SourceChanged', 'was written to while it was opened'] as const);
+  throw new CheckpointError(code, `${path} ${what}`, { context: { path } });
 }
 
 function movedAway(path: string): CheckpointError {

@@ -13,6 +13,7 @@ import {
   bucketMount,
   diskFileSystem,
   isLocalDisk,
+  isPseudoFileSystem,
   linuxProcesses,
   type Mount,
   mountOfDirectory,
@@ -32,7 +33,8 @@ export type { LocalComponents } from './store.ts';
  * creates it. Errors:
  * - `InvalidConfig`: the URI is invalid, or the path is not a directory.
  * - `Denied`: the directory may not be read.
- * - `Unsupported`: it is a bucket mounted as a directory.
+ * - `Unsupported`: it is a bucket mounted as a directory, or lies on a file system that keeps no
+ *   files, such as /proc.
  */
 export async function openLocalStore(
   target: string | LocalOptions,
@@ -44,7 +46,7 @@ export async function openLocalStore(
   try {
     const mount = await mountOfDirectory(fileSystem, await existingDirectory(config, fileSystem));
     // If the mount is unknown, the directory is accepted.
-    if (mount !== undefined) assertNoBucket(config, mount);
+    if (mount !== undefined) assertKeepsFiles(config, mount);
     const isOnDisk = components.fileSystem === undefined && mount !== undefined && isLocalDisk(mount);
     return new LocalStore(
       config,
@@ -76,7 +78,11 @@ async function resumeComponents({
  * Buckets mounted as directories lack operations that commits depend on, and would lose checkpoints
  * silently.
  */
-function assertNoBucket(config: LocalConfig, mount: Mount): void {
+function assertKeepsFiles(config: LocalConfig, mount: Mount): void {
+  if (isPseudoFileSystem(mount)) {
+    const what = `lies on ${mount.mountPoint}, a ${mount.fsType} file system, which keeps no files`;
+    throw refusal('Unsupported', config, what);
+  }
   const bucket = bucketMount(mount);
   if (bucket === null) return;
   const what =
