@@ -3,8 +3,9 @@
  * when it stops.
  */
 
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { holdfast, newPlace, type Place, writeFiles } from './holdfast-process.ts';
 
@@ -88,6 +89,26 @@ describe('what is no fresh start', () => {
       6,
       '',
       expect.stringContaining(`no run at ${above}; below it are `),
+    ]);
+  });
+
+  it('a place within a run, and one behind a link that leads nowhere', async () => {
+    const place = await savedRun();
+    const ended = (uri: string) => holdfast(['resume', uri, place.path('ckpt'), '--or-start-fresh']);
+    const within = await ended(`${place.uri}/step/7`);
+    expect([within.code, within.stdout, within.stderr]).toEqual([
+      6,
+      '',
+      expect.stringContaining(
+        `no run at ${place.uri}/step/7; it lies in the run ${new URL(place.uri).pathname}`,
+      ),
+    ]);
+    await symlink(place.path('not-mounted'), place.path('link'));
+    const behind = await ended(pathToFileURL(place.path('link/run')).href);
+    expect([behind.code, behind.stdout, behind.stderr]).toEqual([
+      2,
+      '',
+      expect.stringContaining('link is a symbolic link to something that is not there'),
     ]);
   });
 

@@ -268,6 +268,8 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
   const below = error.context['runsBelow'];
   if (Array.isArray(below) && below.length > 0)
     return ['the URI names what holds runs: put the name of one behind it'];
+  if (error.context['runAround'] !== undefined)
+    return ['the URI leads into a run: name the run itself, or another place'];
   if (error.context['run'] === 'missing' || name === 'fsck') return [checkUri];
   if (error.context['run'] === 'empty')
     return [`a save counts once it is committed; ${command('log', uri)} shows what was begun`];

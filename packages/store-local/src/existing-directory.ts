@@ -18,8 +18,18 @@ export async function existingDirectory(config: LocalConfig, fileSystem: FileSys
     } catch (error) {
       const isMissing = ['ENOENT', 'ENOTDIR'].includes(errnoOf(error) ?? '');
       if (!isMissing || path === dirname(path)) throw error;
+      if (await isLink(path, fileSystem)) throw refusal('InvalidConfig', config, `${path} ${LEADS_NOWHERE}`);
     }
   }
+}
+
+/** What it leads to may be lost or not mounted, so the store is not one that is still empty. */
+const LEADS_NOWHERE =
+  'is a symbolic link to something that is not there; mount or make what it leads to, or remove the link';
+
+async function isLink(path: string, fileSystem: FileSystem): Promise<boolean> {
+  const stats = await fileSystem.lstat(path).catch(() => null);
+  return stats?.isSymbolicLink() === true;
 }
 
 export function refusal(code: ErrorCode, config: LocalConfig, what: string): CheckpointError {

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type FileSystem, nodeFileSystem } from '@holdfast/local-files';
@@ -61,6 +61,14 @@ describe('openLocalStore', () => {
     }
   });
 
+  it('a symbolic link that leads nowhere is InvalidConfig, at the end of the path or in it', async () => {
+    symlinkSync(join(parent, 'not-mounted'), join(parent, 'link'));
+    for (const path of ['link', 'link/below/it']) {
+      const opening = openLocalStore(`file://${parent}/${path}`);
+      await expect(opening).rejects.toEqual(code('InvalidConfig', `${parent}/link is a symbolic link to`));
+    }
+  });
+
   it('a directory that may not be read is Denied', async () => {
     chmodSync(parent, 0o300);
     await asOrdinaryUser(async () => {
@@ -110,6 +118,17 @@ describe('openLocalStore', () => {
         const opening = openLocalStore({ directory }, { fileSystem });
         await expect(opening).rejects.toEqual(code('Unsupported', `mounted by ${program}`));
         await expect(opening).rejects.toEqual(code('Unsupported', scheme));
+      }
+    },
+  );
+
+  it.runIf(process.platform === 'linux').each(['proc proc', 'sysfs sysfs', 'cgroup2 cgroup2'])(
+    'a file system that keeps no files (%s) is Unsupported, also below it',
+    async (fields) => {
+      const fileSystem = mounted(fields);
+      for (const directory of [parent, join(parent, 'not/there')]) {
+        const opening = openLocalStore({ directory }, { fileSystem });
+        await expect(opening).rejects.toEqual(code('Unsupported', 'which keeps no files'));
       }
     },
   );

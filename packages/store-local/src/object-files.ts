@@ -1,8 +1,9 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import type { ObjectInfo } from '@holdfast/core/contract';
+import { isRunFile, type ObjectInfo } from '@holdfast/core/contract';
 import { DirectFile, errnoOf, type FileSystem } from '@holdfast/local-files';
 import type { LocalConfig } from './config.ts';
+import { objectError } from './errors.ts';
 import { LINKED_DIRECTORY, TEMPORARY_DIRECTORY } from './own-names.ts';
 
 const NO_SUCH_NAME = new Set(['ENOENT', 'ENOTDIR', 'ENAMETOOLONG']);
@@ -21,14 +22,23 @@ export interface FoundObject {
   readonly namedAtMs: number;
 }
 
+/** Something else has the name of an object. */
+export interface Usurped {
+  /** For messages: "a pipe". */
+  readonly by: string;
+  readonly stats: BigIntStats;
+}
+
 /**
  * Maps keys to files. An object is a regular file with the key's name, or a link of the store's own
- * to such a file.
+ * to such a file. Anything else under that name is shown in listings, and cannot be read. If it were
+ * ignored, an older record could count as the newest.
  */
 export class ObjectFiles {
   readonly root: string;
   readonly temporaryDirectory: string;
   readonly linkedDirectory: string;
+  readonly #uri: string;
   readonly #fileSystem: FileSystem;
   readonly #direct: boolean;
 
@@ -36,6 +46,7 @@ export class ObjectFiles {
     this.root = config.directory.replace(/\/+$/, '');
     this.temporaryDirectory = `${this.root}/${TEMPORARY_DIRECTORY}`;
     this.linkedDirectory = `${this.root}/${LINKED_DIRECTORY}`;
+    this.#uri = config.uri;
     this.#fileSystem = fileSystem;
     this.#direct = config.direct === 'auto';
   }
@@ -45,17 +56,35 @@ export class ObjectFiles {
     return `${this.root}/${key}`;
   }
 
-  /** `null`: no such object. */
+  /** `null`: no such object. `Corrupt`: something else has its name. */
   async find(key: string): Promise<FoundObject | null> {
+    const found = await this.look(key);
+    if (found === null || 'path' in found) return found;
+    throw objectError('Corrupt', { store: this.#uri, key }, `is no file: ${this.pathOf(key)} is ${found.by}`);
+  }
+
+  /**
+   * As `find`, without the error. A directory counts as no object, because keys may begin with its
+   * name. Only records that every run has are never such a beginning.
+   */
+  async look(key: string): Promise<FoundObject | Usurped | null> {
     const path = this.pathOf(key);
+    const stats = await this.#statsOf(path);
+    if (stats === null) return null;
+    const namedAtMs = Number(stats.ctimeNs / 1_000_000n);
+    if (stats.isFile()) return { path, stats, namedAtMs };
+    if (stats.isDirectory() && !isRunFile(key)) return null;
+    const target = stats.isSymbolicLink() ? await this.linkedFile(path) : null;
+    if (target === null) return { by: kindOf(stats), stats };
+    const targetStats = await this.#statsOf(target);
+    if (targetStats?.isFile()) return { path: target, stats: targetStats, namedAtMs };
+    // A deletion removes the link first.
+    return (await this.#statsOf(path)) === null ? null : { by: `a link to ${target}, which is gone`, stats };
+  }
+
+  async #statsOf(path: string): Promise<BigIntStats | null> {
     try {
-      const stats = await this.#fileSystem.lstat(path);
-      const namedAtMs = Number(stats.ctimeNs / 1_000_000n);
-      if (stats.isFile()) return { path, stats, namedAtMs };
-      const target = stats.isSymbolicLink() ? await this.linkedFile(path) : null;
-      if (target === null) return null;
-      const targetStats = await this.#fileSystem.lstat(target);
-      return targetStats.isFile() ? { path: target, stats: targetStats, namedAtMs } : null;
+      return await this.#fileSystem.lstat(path);
     } catch (error) {
       if (NO_SUCH_NAME.has(errnoOf(error) ?? '')) return null;
       throw error;
@@ -72,7 +101,8 @@ export class ObjectFiles {
         return target === null ? null : this.openFile(target);
       });
     } catch (error) {
-      if (NO_SUCH_NAME.has(errnoOf(error) ?? '')) return null;
+      const errno = errnoOf(error) ?? '';
+      if (NO_SUCH_NAME.has(errno) || errno === 'ENXIO') return null; // The latter is a socket's.
       throw error;
     }
   }
@@ -104,6 +134,13 @@ export class ObjectFiles {
     const file = resolve(dirname(path), target);
     return dirname(file) === resolve(this.linkedDirectory) ? file : null;
   }
+}
+
+function kindOf(stats: BigIntStats): string {
+  if (stats.isSymbolicLink()) return 'a symbolic link';
+  if (stats.isDirectory()) return 'a directory';
+  if (stats.isFIFO()) return 'a pipe';
+  return stats.isSocket() ? 'a socket' : 'a device';
 }
 
 /** Inode numbers are reused, but not with the same modification time. */

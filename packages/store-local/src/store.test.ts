@@ -127,16 +127,44 @@ describe('list: what it shows is durable', () => {
 });
 
 describe('list', () => {
-  it("shows regular files only, and none of the store's own", async () => {
+  it("shows no directories, and no files of the store's own", async () => {
     const store = await open();
     await store.create('a', BYTES);
     await store.beginUpload('b', { partSizeBytes: 4096 });
-    execFileSync('mkfifo', [join(root, 'pipe')]);
     writeFileSync(join(root, '.holdfast-note'), '');
     mkdirSync(join(root, 'empty'));
     expect(keysOf(await list(store))).toEqual(['a']);
-    await expect(store.get('pipe', { maxBytes: 1 })).rejects.toEqual(code('NotFound'));
     await expect(store.get('empty', { maxBytes: 1 })).rejects.toEqual(code('NotFound'));
+  });
+
+  describe('what has the name of an object and is none is shown, and every call says what it is:', () => {
+    const KEY = 'catalog/00000000000000000007.json';
+    const MAKERS = {
+      'a symbolic link': (path: string) => symlinkSync('/etc/hostname', path),
+      'a pipe': (path: string) => execFileSync('mkfifo', [path]),
+      'a directory': (path: string) => mkdirSync(path),
+      'a link to': (path: string) => symlinkSync('../.holdfast-data/gone', path),
+    };
+
+    it.each(Object.entries(MAKERS))('%s', async (what, make) => {
+      const store = await open();
+      await store.create('catalog/00000000000000000006.json', BYTES);
+      make(join(root, KEY));
+      expect(keysOf(await list(store)).at(-1)).toBe(KEY);
+      expect(keysOf(await list(store, 'catalog/00000000000000000007'))).toEqual([KEY]);
+      const usurped = code('Corrupt', `is no file: ${root}/${KEY} is ${what}`);
+      await expect(store.get(KEY, { maxBytes: 99 })).rejects.toEqual(usurped);
+      await expect(store.head(KEY)).rejects.toEqual(usurped);
+      await expect(store.readInto(KEY, 0, new Uint8Array(1))).rejects.toEqual(usurped);
+    });
+
+    it('a listing that starts after such a directory does not show it', async () => {
+      const store = await open();
+      mkdirSync(join(root, KEY), { recursive: true });
+      const pages: ListPage[] = [];
+      for await (const page of store.list('catalog/', { startAfter: KEY })) pages.push(page);
+      expect(keysOf(pages)).toEqual([]);
+    });
   });
 
   it('comes in pages of at most 1,000, each with the time of its request', async () => {

@@ -5,9 +5,11 @@ import {
   type CheckpointError,
   type Clock,
   type CreateOptions,
+  compareUtf8,
   type DeleteResult,
   type ErrorCode,
   type GetOptions,
+  isRunFile,
   type ListOptions,
   type ListPage,
   type ObjectInfo,
@@ -191,7 +193,10 @@ export class LocalStore implements ObjectStore {
   get(key: string, options: GetOptions): Promise<StoredObject> {
     return this.#run({ action: 'read', key, options }, async (check) => {
       const opened = await this.#files.open(key);
-      if (opened === null) throw this.#missing(key);
+      if (opened === null) {
+        await this.#find(key);
+        throw this.#missing(key); // It was created only now.
+      }
       const { file, stats } = opened;
       try {
         const info = infoOf(key, stats);
@@ -310,11 +315,14 @@ export class LocalStore implements ObjectStore {
       prefix,
       startAfter: options.startAfter,
       isHidden: isOwnName,
+      withDirectories: true,
       missing: 'skip',
       check: () => this.#assertGoesOn(options.signal),
     });
     for (let isFirst = true; ; isFirst = false) {
-      const { page, isLast } = await this.#run({ action: 'list', options }, () => this.#nextPage(walk));
+      const { page, isLast } = await this.#run({ action: 'list', options }, () =>
+        this.#nextPage(walk, (entry) => mayBeListed(entry, prefix, options.startAfter)),
+      );
       if (page.objects.length > 0 || isFirst) yield page;
       if (isLast) return;
     }
@@ -399,23 +407,26 @@ export class LocalStore implements ObjectStore {
     throw this.#error('Corrupt', key, 'became another object while it was opened');
   }
 
-  async #nextPage(walk: AsyncGenerator<TreeEntry>): Promise<{ page: ListPage; isLast: boolean }> {
+  async #nextPage(
+    walk: AsyncGenerator<TreeEntry>,
+    isWanted: (entry: TreeEntry) => boolean,
+  ): Promise<{ page: ListPage; isLast: boolean }> {
     const storeTimeMs = await this.#clock.nowMs();
     const keys: string[] = [];
     let isLast = false;
     while (keys.length < this.capabilities.maxListKeys && !isLast) {
       const next = await walk.next();
       if (next.done) isLast = true;
-      else if (next.value.kind === 'file' || next.value.kind === 'link') keys.push(next.value.name);
+      else if (isWanted(next.value)) keys.push(next.value.name);
     }
-    const found = await Promise.all(keys.map((key) => this.#files.find(key)));
+    const found = await Promise.all(keys.map((key) => this.#files.look(key)));
     const objects: ObjectInfo[] = [];
     const shown: { key: string; found: FoundObject }[] = [];
     for (const [index, object] of found.entries()) {
       const key = keys[index];
       if (object === null || key === undefined) continue; // Deleted meanwhile.
       objects.push(infoOf(key, object.stats));
-      shown.push({ key, found: object });
+      if ('path' in object) shown.push({ key, found: object });
     }
     await this.#names.listed(shown, storeTimeMs);
     return { page: { objects, storeTimeMs }, isLast };
@@ -428,6 +439,12 @@ export class LocalStore implements ObjectStore {
   #error(code: ErrorCode, key: string, what: string): CheckpointError {
     return objectError(code, { store: this.uri, key }, what);
   }
+}
+
+/** A directory only if it has the name of a record, which then cannot be read. */
+function mayBeListed({ name, kind }: TreeEntry, prefix: string, startAfter = ''): boolean {
+  if (kind !== 'directory') return kind !== 'unnameable';
+  return isRunFile(name) && name.startsWith(prefix) && compareUtf8(name, startAfter) > 0;
 }
 
 function isPartSize(sizeBytes: number): boolean {

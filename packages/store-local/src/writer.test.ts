@@ -378,18 +378,20 @@ describe('without hard links', () => {
     await store.close();
   });
 
-  it("a link that is not the store's own is no object", async () => {
+  it("a link that is not the store's own is shown, and what it leads to is never read", async () => {
     writeFileSync(join(root, 'outside'), 'secret');
     mkdirSync(join(root, '.holdfast-data'));
     symlinkSync('outside', join(root, 'foreign'));
     symlinkSync('.holdfast-data/missing', join(root, 'dangling'));
     const store = await open();
     for (const key of ['foreign', 'dangling']) {
-      await expect(store.head(key)).rejects.toEqual(code('NotFound'));
-      await expect(store.get(key, { maxBytes: 10 })).rejects.toEqual(code('NotFound'));
-      await expect(store.readInto(key, 0, new Uint8Array(1))).rejects.toEqual(code('NotFound'));
+      await expect(store.head(key)).rejects.toEqual(code('Corrupt'));
+      await expect(store.get(key, { maxBytes: 10 })).rejects.toEqual(code('Corrupt'));
+      await expect(store.readInto(key, 0, new Uint8Array(1))).rejects.toEqual(code('Corrupt'));
+      await expect(store.create(key, new Uint8Array(1))).rejects.toEqual(code('Corrupt'));
     }
-    for await (const page of store.list('')) expect(page.objects.map(({ key }) => key)).toEqual(['outside']);
+    for await (const page of store.list(''))
+      expect(page.objects.map(({ key }) => key)).toEqual(['dangling', 'foreign', 'outside']);
     await store.deleteMany(['foreign']);
     expect(readFileSync(join(root, 'outside'), 'utf8')).toBe('secret');
     await store.close();

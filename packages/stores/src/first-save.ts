@@ -30,7 +30,7 @@ export async function assertOwnPlace(
   signal: AbortSignal,
 ): Promise<void> {
   const below = await findRunsBelow(store.records, { signal });
-  const around = below.length > 0 ? null : await runAbove(uri, store.uri, store.env, signal);
+  const around = below.length > 0 ? null : await findRunAround(uri, store, signal);
   if (below.length === 0 && around === null) return;
   const what = around === null ? `holds runs already: ${below.join(', ')}` : `lies in the run ${around}`;
   throw new CheckpointError('InvalidArgument', `${store.uri} ${what}; each run has a place of its own`, {
@@ -38,10 +38,13 @@ export async function assertOwnPlace(
   });
 }
 
-async function runAbove(
+/**
+ * The run that the place of a URI lies in; `null`: none. `store.uri`: the URI in a form that may be
+ * shown. Cost: one request for each segment of the path.
+ */
+export async function findRunAround(
   uri: string,
-  shownUri: string,
-  env: StoreEnvironment | undefined,
+  { uri: shownUri, env }: { readonly uri: string; readonly env: StoreEnvironment | undefined },
   signal: AbortSignal,
 ): Promise<string | null> {
   const path = pathOfFileUri(shownUri);

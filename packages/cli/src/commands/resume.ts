@@ -1,8 +1,9 @@
-import { type CheckpointError, isCheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, concurrency } from '../common-options.ts';
 import { printable } from '../format.ts';
 import { JOB_OPTIONS } from '../job.ts';
+import { takeUriFirst } from '../operands.ts';
 import { flag } from '../option.ts';
 import { mtimes, onCorrupt, restoreInto } from './restore.ts';
 
@@ -35,9 +36,22 @@ async function runResume(call: Call): Promise<CommandResult> {
   try {
     return await restoreInto(call, async () => true);
   } catch (error) {
-    if (call.get(orStartFresh) === true && isFirstStart(error)) return freshStart(call);
-    throw error;
+    if (call.get(orStartFresh) !== true || !isFirstStart(error)) throw error;
+    if (error.context['run'] === 'missing') await assertInNoRun(call);
+    return freshStart(call);
   }
+}
+
+/** `NotFound`: the URI leads into a run, so no run can begin there. */
+async function assertInNoRun(call: Call): Promise<void> {
+  const { uri: given } = takeUriFirst(call.command, call.operands, call.env, ['DIR']);
+  const uri = call.subject.uri ?? given;
+  const { findRunAround } = await import('@holdfast/stores');
+  const runAround = await findRunAround(given, { uri, env: call.env }, call.signal);
+  if (runAround === null) return;
+  throw new CheckpointError('NotFound', `no run at ${uri}; it lies in the run ${printable(runAround)}`, {
+    context: { store: uri, run: 'missing', runAround },
+  });
 }
 
 /**
