@@ -51,8 +51,9 @@ export class FileSource implements RandomSource {
 
   /**
    * Throws `NotFound` or `Denied`; `InvalidArgument` if it is not a regular file, or does not tell
-   * its size. A symbolic link given by name is followed. A `scanned` file is opened only where the scan found it:
-   * `InvalidArgument` if it is now a link, `SourceChanged` if the path leads elsewhere.
+   * its size. A symbolic link given by name is followed. A `scanned` file is opened only where the
+   * scan found it: `InvalidArgument` if it is now a link, `SourceChanged` if the path leads
+   * elsewhere.
    */
   static async open(
     path: string,

@@ -104,10 +104,7 @@ export function isOfGoogle({ headers }: Pick<TransportAnswer, 'headers'>): boole
   return headers['x-guploader-uploadid'] !== undefined;
 }
 
-/**
- * A success in a form that GCS never uses: another server answered, or the answer was changed on its
- * way.
- */
+/** A success in a form that GCS never uses: of another server, or changed on its way. */
 export function foreignSuccess(answer: TransportAnswer): Error {
   if (isOfGoogle(answer)) return brokenAnswer('it is in another form');
   const { status, headers } = answer;

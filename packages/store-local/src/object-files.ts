@@ -31,8 +31,8 @@ export interface Usurped {
 
 /**
  * Maps keys to files. An object is a regular file with the key's name, or a link of the store's own
- * to such a file. Anything else under that name is shown in listings, and cannot be read. If it were
- * ignored, an older record could count as the newest.
+ * to such a file. Anything else under that name is shown in listings, and cannot be read. If it
+ * were ignored, an older record could count as the newest.
  */
 export class ObjectFiles {
   readonly root: string;

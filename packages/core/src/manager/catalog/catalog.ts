@@ -20,9 +20,10 @@ import { type OpenPage, openPages, PageFault, pageKeyOf } from '../../plan/pages
 import { isRebuildMark, REBUILD_KIND } from '../../plan/rebuild.ts';
 import { stateProblem } from '../../plan/state.ts';
 import type { Txn } from '../../plan/transaction.ts';
-import { backOff, DoubtfulNames, endOf, getOrNull, type RunParts, withDeadline } from '../records/index.ts';
+import { backOff, endOf, getOrNull, type RunParts, withDeadline } from '../records/index.ts';
 import { damageTold } from './catalog-damage.ts';
 import { CatalogRow, highestOf, ROW_LENGTH } from './catalog-row.ts';
+import { DoubtfulNames } from './doubtful-names.ts';
 import { type Asked, EMPTY_HEAD, type Head, type Question } from './head.ts';
 import { PageReader } from './pages.ts';
 import { type AppendResult, Sending, type SendMemory } from './sending.ts';

@@ -2,5 +2,6 @@
 
 export { Catalog, rejectionError } from './catalog.ts';
 export { damageTold } from './catalog-damage.ts';
+export { DoubtfulNames } from './doubtful-names.ts';
 export type { Asked, Head } from './head.ts';
 export type { AppendResult, SendMemory } from './sending.ts';

@@ -18,9 +18,8 @@ import {
 } from '../../format/index.ts';
 import { chooseCheckpoint, requireLive } from '../../plan/select.ts';
 import { findById } from '../../plan/state.ts';
-import type { Head } from '../catalog/index.ts';
+import { DoubtfulNames, type Head } from '../catalog/index.ts';
 import {
-  DoubtfulNames,
   deleteForTidiness,
   getOrNull,
   inBatches,

@@ -3,7 +3,7 @@
 import { CheckpointError } from '../../contract/errors.ts';
 import { compareUtf8 } from '../../contract/object-key.ts';
 import type { ListOptions, ObjectInfo } from '../../contract/object-store.ts';
-import type { RunParts } from './parts.ts';
+import type { RunParts } from '../records/index.ts';
 
 /** Listings in a row whose doubtful names differ. */
 const LOOKS_MAX = 5;
@@ -24,7 +24,7 @@ export class DoubtfulNames<T> {
   readonly #run: RunParts;
   readonly #prefix: string;
   readonly #parse: (key: string) => T | null;
-  /** Of the last listing. */
+  /** The doubtful names of the last listing. */
   #doubtful: ReadonlySet<string> = new Set();
 
   constructor(run: RunParts, prefix: string, parse: (key: string) => T | null) {
