@@ -32,8 +32,8 @@ process.exitCode = await runCli(process.argv.slice(2), {
   listenForInterrupt,
 });
 
-// Wait until all output has reached the pipe. A signal ends the wait for a reader that takes none. Do
-// not wait for leftovers of a library, such as a process that was to provide credentials.
+// Wait until all output has reached the pipe. A signal ends the wait for a reader that takes none.
+// Do not wait for leftovers of a library, such as a process that was to provide credentials.
 const signalled = new Promise((resolve) => {
   for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, resolve);
 });
