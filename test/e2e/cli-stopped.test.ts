@@ -112,7 +112,7 @@ const STORIES: Readonly<Record<string, Story>> = {
     unknown: AGAIN,
   },
   unpin: {
-    prepare: ({ open }) => open((manager) => manager.pin(1, 'best')),
+    prepare: ({ open }) => open((manager) => manager.admin.pin(1, 'best')),
     args: ({ uri }) => ['unpin', uri, '--version', '1'],
     kind: 'unpin',
     stdout: /^done {2}the unpin decision took effect {3}interrupted; asked once more\n$/,
@@ -226,7 +226,7 @@ describe('a signal', () => {
   test('while the first of several pins is taken away: which are gone, and that it is to be repeated', async () => {
     const run = await savedRun(1);
     await run.open(async (manager) => {
-      for (const label of ['best', 'paper']) await manager.pin(1, label);
+      for (const label of ['best', 'paper']) await manager.admin.pin(1, label);
     });
     const stop = { at: decision('unpin'), effect: 'with' } as const;
     const ended = await run.stopped(['unpin', run.uri, '--version', '1'], stop);

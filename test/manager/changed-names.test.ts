@@ -71,7 +71,7 @@ describe('the name of the newest catalog entry, changed in one listing, hides no
     const change = newestOnce((key) => at(key, LAST_DIGIT, 'x'));
     const store = new MisnamingStore(bucket, 'catalog/', change);
     await using manager = open(bucket, { store });
-    expect((await manager.log()).length).toBeGreaterThan(0);
+    expect((await manager.admin.log()).length).toBeGreaterThan(0);
   });
 
   test('changed otherwise each time, it is an error that may pass, and no older checkpoint', async () => {
@@ -101,10 +101,10 @@ test('a foreign file beside the entries costs a second listing once, and is in t
 test('the name of a lease, changed in one listing, does not let its version be removed', async () => {
   const bucket = await savedRun();
   await using reader = open(bucket);
-  await reader.lease({ version: 1, ttlMs: 3_600_000 });
+  await reader.admin.lease({ version: 1, ttlMs: 3_600_000 });
   const change: Change = (key, _, listing) => (listing === 1 ? at(key, 'leases/'.length, 'x') : key);
   const store = new MisnamingStore(bucket, 'leases/', change);
   await using manager = open(bucket, { store });
-  const collected = await manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+  const collected = await manager.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
   expect(collected).toMatchObject({ retired: [1n], removed: [], postponed: [{ version: 1n }] });
 });
