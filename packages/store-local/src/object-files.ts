@@ -77,9 +77,8 @@ export class ObjectFiles {
     const target = stats.isSymbolicLink() ? await this.linkedFile(path) : null;
     if (target === null) return { by: kindOf(stats), stats };
     const targetStats = await this.#statsOf(target);
-    if (targetStats?.isFile()) return { path: target, stats: targetStats, namedAtMs };
-    // A deletion removes the link first.
-    return (await this.#statsOf(path)) === null ? null : { by: `a link to ${target}, which is gone`, stats };
+    // The file may be gone: after a deletion, a power loss can bring back the link alone.
+    return targetStats?.isFile() ? { path: target, stats: targetStats, namedAtMs } : null;
   }
 
   async #statsOf(path: string): Promise<BigIntStats | null> {
