@@ -164,9 +164,9 @@ await Promise.all([run.close(), own.close()]);
 `;
 
 const SAID = `1,2,3
-Unsupported URIs of s3:// need the package @holdfast/store-s3 with all that it depends on; install it with: npm install @holdfast/store-s3
-Unsupported URIs of gs:// need the package @holdfast/store-gcs with all that it depends on; install it with: npm install @holdfast/store-gcs
-Unsupported URIs of az:// need the package @holdfast/store-azure with all that it depends on; install it with: npm install @holdfast/store-azure
+Unsupported URIs of s3:// need the package @holdfast/store-s3 and its dependencies; install them with: npm install @holdfast/store-s3
+Unsupported URIs of gs:// need the package @holdfast/store-gcs and its dependencies; install them with: npm install @holdfast/store-gcs
+Unsupported URIs of az:// need the package @holdfast/store-azure and its dependencies; install them with: npm install @holdfast/store-azure
 5
 `;
 

@@ -112,7 +112,7 @@ describeOnAzurite('bad input on Azurite', {}, (azurite) => {
     test('a SAS in the URI is refused and not repeated', async () => {
       const { AZURE_STORAGE_SAS_TOKEN: token } = sasEnv('racwdl');
       const ended = await cli(['list', `${bucket.uri}&${token}`], bucket.env);
-      expectError(ended, 'InvalidConfig', 2, 'has a SAS in it', 'AZURE_STORAGE_SAS_TOKEN');
+      expectError(ended, 'InvalidConfig', 2, 'contains a SAS', 'AZURE_STORAGE_SAS_TOKEN');
     });
   });
 

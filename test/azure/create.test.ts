@@ -278,7 +278,7 @@ describe('list', () => {
         expect(await errorOf(pagesOf(store, ''))).toMatchObject({
           code: 'Unavailable',
           status: 'temporary',
-          message: expect.stringContaining('the answer was cut off or changed on its way'),
+          message: expect.stringContaining('the answer was cut off or changed in transit'),
         });
         isCut = false;
         const [page] = await pagesOf(store, '');

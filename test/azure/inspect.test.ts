@@ -48,7 +48,7 @@ describe('inspect', () => {
       immutability: 'none',
       access: 'private',
       'soft-delete': 'keeps for 7 days',
-      versioning: 'not to be seen before there is a blob',
+      versioning: 'not known before there is a blob',
       'access-tier': 'that of the account',
       encryption: 'by the key of the account',
     });
@@ -83,14 +83,14 @@ describe('inspect', () => {
       'access',
       { container: of({ 'x-ms-blob-public-access': 'blob' }) },
       'public (blob)',
-      /everybody can read/,
+      /can be read without credentials/,
     ],
     [
       'versioning',
       'versioning',
       { list: blobWith('<VersionId>2026-11-21T10:00:00.0000000Z</VersionId>') },
       'on',
-      /earlier version/,
+      /earlier versions/,
     ],
   ])('%s is worth a warning', async (_name, id, answers, seen, meaning) => {
     const fact = (await factsOf(answers)).get(id);
@@ -104,7 +104,7 @@ describe('inspect', () => {
       'immutability by version',
       'immutability',
       { container: of({ 'x-ms-immutable-storage-with-versioning-enabled': 'true' }) },
-      'possible by version',
+      'allowed for versions',
     ],
     [
       'the scope of a container',
@@ -148,7 +148,7 @@ describe('inspect', () => {
       'versioning',
       'access-tier',
     ]) {
-      expect(facts.get(id)?.seen).toMatch(/^may not be read: it takes /);
+      expect(facts.get(id)?.seen).toMatch(/^not readable with these credentials: it needs /);
       expect(facts.get(id)?.concern).toBeUndefined();
     }
   });
@@ -157,7 +157,7 @@ describe('inspect', () => {
     const unknown = refusal(400, 'InvalidQueryParameterValue');
     const facts = await factsOf({ account: unknown, service: unknown });
     for (const id of ['redundancy', 'hierarchical-namespace', 'soft-delete'])
-      expect(facts.get(id)?.seen).toBe('the server does not tell');
+      expect(facts.get(id)?.seen).toBe('the server does not report it');
   });
 
   test('a missing container is an error, and so is a server that stumbles or an answer that is cut off', async () => {

@@ -39,7 +39,7 @@ describe.each(OPENINGS)('%s', (_name, open, uri) => {
     });
   });
 
-  test('what is no text is named, and not repeated', async () => {
+  test('what is not a string is named, and not repeated', async () => {
     const env = { AWS_SECRET_ACCESS_KEY: 8_675_309 };
     const error = await open(uri as never, env as never).catch((failure: unknown) => failure);
     expect(error).toMatchObject({

@@ -58,7 +58,7 @@ const ACTIONS: Readonly<Record<string, () => Promise<number>>> = {
 };
 
 const call = ACTIONS[action ?? ''];
-if (call === undefined) throw new Error(`"${action}" is none of ${Object.keys(ACTIONS).join(', ')}`);
+if (call === undefined) throw new Error(`"${action}" is not one of ${Object.keys(ACTIONS).join(', ')}`);
 const before = process.cpuUsage();
 const start = performance.now();
 const bytes = await call();

@@ -95,5 +95,6 @@ async function isThere(observer: ObjectStore, key: string): Promise<boolean> {
 
 async function assertRight(observer: ObjectStore, key: string): Promise<void> {
   const { bytes } = await observer.get(key, { maxBytes: 2 * BYTES.byteLength });
-  if (Buffer.compare(bytes, BYTES) !== 0) throw new Error(`I9: ${key} has other bytes than were sent`);
+  if (Buffer.compare(bytes, BYTES) !== 0)
+    throw new Error(`I9: ${key} has bytes that differ from those that were sent`);
 }

@@ -287,20 +287,28 @@ describeOnMinio('credentials of AWS', {}, (server) => {
       kind: 'a role with a source profile',
       instead: ['AssumeRole', stsRefusal(403, 'AccessDenied')],
       ...denied,
-      words: ['no credentials are given by the role of the profile "role" (', 'HTTP 403', 'check role_arn'],
+      words: [
+        'the request for credentials from the role of the profile "role" was refused (',
+        'HTTP 403',
+        'check role_arn',
+      ],
     },
     {
       name: 'a web identity that is over',
       kind: 'a web identity of the environment',
       instead: ['AssumeRoleWithWebIdentity', stsRefusal(400, 'ExpiredTokenException')],
       ...denied,
-      words: ['by the web identity of AWS_WEB_IDENTITY_TOKEN_FILE (', 'HTTP 400', 'check AWS_ROLE_ARN'],
+      words: [
+        'from the web identity of AWS_WEB_IDENTITY_TOKEN_FILE was refused (',
+        'HTTP 400',
+        'check AWS_ROLE_ARN',
+      ],
     },
     {
       name: 'a web identity without its file',
       env: { AWS_WEB_IDENTITY_TOKEN_FILE: 'HOME/gone', AWS_ROLE_ARN: ROLE_ARN },
       ...invalid,
-      words: ['a file that the web identity of AWS_WEB_IDENTITY_TOKEN_FILE takes cannot be read', 'ENOENT'],
+      words: ['a file for the web identity of AWS_WEB_IDENTITY_TOKEN_FILE cannot be read', 'ENOENT'],
     },
     {
       name: 'single sign-on to an account that is not ours',
@@ -340,14 +348,14 @@ describeOnMinio('credentials of AWS', {}, (server) => {
       kind: 'a role with a source profile',
       instead: ['AssumeRole', 'silence'],
       ...late,
-      words: ['no credentials came within 20 s from the profile "role"'],
+      words: ['no credentials arrived within 20 s from the profile "role"'],
     },
     {
       name: 'a container that does not answer',
       kind: 'a container',
       instead: ['container', 'silence'],
       ...late,
-      words: ['no credentials came within 20 s from the role of the container'],
+      words: ['no credentials arrived within 20 s from the role of the container'],
     },
     {
       name: 'a container that says something else',
@@ -361,7 +369,7 @@ describeOnMinio('credentials of AWS', {}, (server) => {
       config: '[profile process]\ncredential_process = cat\n',
       env: { AWS_PROFILE: 'process' },
       ...late,
-      words: ['no credentials came within 20 s from the profile "process"'],
+      words: ['no credentials arrived within 20 s from the profile "process"'],
     },
   ])('$name: $code', async ({ kind, config, env, instead, code, exit, words }) => {
     if (instead !== undefined) services.instead.set(...instead);
@@ -380,7 +388,7 @@ describeOnMinio('credentials of AWS', {}, (server) => {
       name: 'an STS that stumbles',
       kind: 'a role with a source profile',
       instead: ['AssumeRole', { status: 503 }],
-      words: ['no credentials can be had at present from the role of the profile "role"', 'HTTP 503'],
+      words: ['no credentials at present from the role of the profile "role"', 'HTTP 503'],
     },
     {
       name: 'an STS that hangs up',

@@ -190,7 +190,12 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
       name: 'a wrong secret',
       env: { ...SECRET, AZURE_CLIENT_SECRET: 'canary-words-of-entra' },
       ...denied,
-      words: ['for the client secret of AZURE_CLIENT_SECRET (', 'AADSTS7000215', 'HTTP 401', 'is over'],
+      words: [
+        'with the client secret of AZURE_CLIENT_SECRET was refused (',
+        'AADSTS7000215',
+        'HTTP 401',
+        'has expired',
+      ],
     },
     {
       name: 'a tenant that is not there',
@@ -209,7 +214,7 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
       name: 'a certificate that is not there',
       env: { ...CERTIFICATE, AZURE_CLIENT_CERTIFICATE_PATH: '/nowhere.pem' },
       ...invalid,
-      words: ['the certificate of AZURE_CLIENT_CERTIFICATE_PATH takes cannot be read', 'ENOENT'],
+      words: ['a file for the certificate of AZURE_CLIENT_CERTIFICATE_PATH cannot be read', 'ENOENT'],
     },
     {
       name: 'a certificate that is none',
@@ -221,7 +226,7 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
       name: 'a workload identity without its file',
       env: { ...WORKLOAD, AZURE_FEDERATED_TOKEN_FILE: '/nowhere' },
       ...invalid,
-      words: ['the workload identity of AZURE_FEDERATED_TOKEN_FILE takes cannot be read', 'ENOENT'],
+      words: ['a file for the workload identity of AZURE_FEDERATED_TOKEN_FILE cannot be read', 'ENOENT'],
     },
     {
       name: 'a workload identity that is over',
@@ -243,7 +248,7 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
       env: SECRET,
       instead: ['secret', 'silence'],
       ...late,
-      words: ['no credentials came within 20 s from the client secret of AZURE_CLIENT_SECRET'],
+      words: ['no credentials arrived within 20 s from the client secret of AZURE_CLIENT_SECRET'],
     },
   ])('$name: $code', async ({ instead, code, exit, words, env = {}, host }) => {
     if (instead !== undefined) services.instead.set(...instead);
@@ -261,13 +266,13 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
       name: 'an Entra that stumbles',
       env: SECRET,
       instead: ['secret', { status: 503 }],
-      words: ['no token can be had at present from the client secret', 'HTTP 503'],
+      words: ['no token at present from the client secret', 'HTTP 503'],
     },
     {
       name: 'an Entra that hangs up',
       env: CERTIFICATE,
       instead: ['certificate', 'reset'],
-      words: ['no token can be had at present from the certificate'],
+      words: ['no token at present from the certificate'],
     },
   ])('$name: is asked again', async ({ instead, words, env = {} }) => {
     if (instead !== undefined) services.instead.set(...instead);

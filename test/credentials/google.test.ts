@@ -173,7 +173,7 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
       ...invalid,
       words: ['the credentials cannot be used', 'ENOENT', 'GOOGLE_APPLICATION_CREDENTIALS'],
     },
-    { name: 'a file of another form', file: '{"canary-words-of-google', ...invalid, words: ['no JSON'] },
+    { name: 'a file of another form', file: '{"canary-words-of-google', ...invalid, words: ['not JSON'] },
     {
       name: 'a file of no kind',
       file: { type: 'other' },
@@ -223,7 +223,7 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
       file: AUTHORIZED_USER,
       instead: ['user', 'silence'],
       ...late,
-      words: ['no credentials came within 20 s from the file of GOOGLE_APPLICATION_CREDENTIALS'],
+      words: ['no credentials arrived within 20 s from the file of GOOGLE_APPLICATION_CREDENTIALS'],
     },
   ])('$name: $code', async ({ instead, code, exit, words, file, env }) => {
     if (instead !== undefined) services.instead.set(...instead);
@@ -241,13 +241,13 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
       name: 'a token server that stumbles',
       file: SERVICE_ACCOUNT,
       instead: ['service account', { status: 503 }],
-      words: ['no token can be had at present', 'HTTP 503'],
+      words: ['no token at present', 'HTTP 503'],
     },
     {
       name: 'a token server that hangs up',
       file: AUTHORIZED_USER,
       instead: ['user', 'reset'],
-      words: ['no token can be had at present'],
+      words: ['no token at present'],
     },
   ])('$name: is asked again', async ({ instead, words, file }) => {
     if (instead !== undefined) services.instead.set(...instead);

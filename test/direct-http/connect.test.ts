@@ -147,7 +147,7 @@ describe.each(TRANSPORTS)('connect, %s', (_, certificate) => {
     expect(await client.request(get(server))).toMatchObject({ status: 200 });
   });
 
-  test('no connection in time is TIMED_OUT, and the ones that wait get their turn', async () => {
+  test('no connection within the time limit is TIMED_OUT, and the ones that wait get their turn', async () => {
     await using server = await startServer(hello, { certificate });
     let isStuck = true;
     const lookup: LookupFunction = (hostname, options, callback) => {

@@ -17,7 +17,7 @@ describe('certify', () => {
       const path = place.path('certificate.json');
       const { code, stdout, stderr } = await holdfast(['certify', place.uri, '--output', path]);
       expect(stderr).toMatch(
-        /^certifying file:\S+\n {2}below certify-[0-9a-f]{16}\/, which is removed in the end\n(checking .*\n)*$/,
+        /^certifying file:\S+\n {2}below certify-[0-9a-f]{16}\/, which is removed at the end\n(checking .*\n)*$/,
       );
       expect(code, stdout).toBe(0);
       expect(stdout).toMatch(/^ok {8}may delete\n/m);

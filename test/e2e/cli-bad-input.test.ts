@@ -42,7 +42,7 @@ const CASES: readonly Case[] = [
     args: (place) => ['save', place.path('ckpt'), place.runDirectory],
     exit: 2,
     code: 'InvalidConfig',
-    says: 'a path is given where a URI is due; write file:///',
+    says: 'this takes a URI, and was given a path; write file:///',
   },
   {
     name: 'a bad query key',
@@ -56,7 +56,7 @@ const CASES: readonly Case[] = [
     args: (place) => ['save', place.path('ckpt'), 'file://runs/gpt'],
     exit: 2,
     code: 'InvalidConfig',
-    says: 'the file:// URI has a host; if a directory is meant, its path must be absolute',
+    says: 'the file:// URI has a host; write an absolute path',
   },
   {
     name: 'a source that is not there',
@@ -70,14 +70,14 @@ const CASES: readonly Case[] = [
     args: (place) => ['save', place.path('ckpt/a.bin'), place.path('ckpt/sub/a.bin'), place.uri],
     exit: 2,
     code: 'InvalidArgument',
-    says: 'two files of one name, "a.bin": ',
+    says: 'two files have the same name, "a.bin": ',
   },
   {
     name: 'a directory among files',
     args: (place) => ['save', place.path('ckpt'), place.path('ckpt/a.bin'), place.uri],
     exit: 2,
     code: 'InvalidArgument',
-    says: 'save takes one directory, or any number of files',
+    says: 'pass one directory, or any number of files',
   },
   {
     name: 'a version below zero',
@@ -121,7 +121,7 @@ const CASES: readonly Case[] = [
     env: { RANK: '2', WORLD_SIZE: '4', TORCHELASTIC_RUN_ID: 'run', TORCHELASTIC_RESTART_COUNT: '1' },
     exit: 2,
     code: 'InvalidArgument',
-    says: 'they are not one attempt',
+    says: 'torchrun gives no attempt',
   },
   {
     name: 'several writers without a version',
@@ -233,7 +233,7 @@ const CASES: readonly Case[] = [
     args: () => ['list'],
     exit: 2,
     code: 'InvalidArgument',
-    says: 'HOLDFAST_URI stands in for a URI that is left out',
+    says: 'HOLDFAST_URI is used if the URI is omitted',
   },
 ];
 
@@ -363,9 +363,7 @@ describe('a store that cannot be written', () => {
       '2',
     ]);
     await run(['chmod', '-R', 'u+w', place.runDirectory]);
-    expect(ended.stderr).toMatch(
-      /\n {2}check who owns it and what its mode permits;.*\n {2}\(Denied, exit 8\)/,
-    );
+    expect(ended.stderr).toMatch(/\n {2}check its owner and mode;.*\n {2}\(Denied, exit 8\)/);
     expect(ended.code).toBe(8);
     expect(await contentOf(place.runDirectory)).toEqual(before);
   });
@@ -383,7 +381,7 @@ describe('a store that cannot be written', () => {
       '--version',
       '2',
     ]);
-    expect(ended.stderr).toMatch(/a\.bin(.*\n)* {2}check who owns it.*\n {2}\(Denied, exit 8\)/);
+    expect(ended.stderr).toMatch(/a\.bin(.*\n)* {2}check its owner and mode.*\n {2}\(Denied, exit 8\)/);
     expect(ended.code).toBe(8);
     expect(Object.keys(await contentOf(place.runDirectory))).toEqual(
       expect.arrayContaining(Object.keys(before)),

@@ -23,7 +23,7 @@ describe('holdfast elasticdl', () => {
       },
     });
     expect(ended.code).toBe(130);
-    expect(ended.stderr).toContain(`nothing was put at ${join(out, 'version-100')}`);
+    expect(ended.stderr).toContain(`nothing was written to ${join(out, 'version-100')}`);
     expect(await readdir(out)).toEqual([]);
   }, 60_000);
 });

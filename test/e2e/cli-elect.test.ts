@@ -67,10 +67,10 @@ describe('a polluted checkpoint', () => {
   });
 
   test.each([
-    [['--state-version', '7'], '--state-version goes with --consistency polluted'],
+    [['--state-version', '7'], '--state-version needs --consistency polluted'],
     [
       ['--consistency', 'paused'],
-      '--consistency: "paused" is not accepted; write polluted; a command cannot stop the training',
+      '--consistency: "paused" is not accepted; write polluted; a command cannot pause the training',
     ],
     [['--consistency', 'clean'], '--consistency: "clean" is not accepted; write polluted'],
     [['--consistency', 'polluted', '--state-version', '-1'], '--state-version: "-1" is not a version'],

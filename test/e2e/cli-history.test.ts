@@ -44,7 +44,7 @@ test('damage says how to take the version out of use; then latest and the log te
   const out = await holdfast(['verify', uri, '--quarantine']);
   expect([out.code, out.stdout]).toEqual([5, expect.stringMatching(/^damaged {2}model\.bin/)]);
   expect(out.stderr).toContain(
-    'version 2 is quarantined: no restart loads it any more; version 1 is the latest now',
+    'version 2 is quarantined: no restart will load it; version 1 is the latest now',
   );
   expect((await holdfast(['latest', uri])).stdout).toBe('1\n');
   const unusable = await holdfast(['restore', uri, place.path('to'), '--version', '2']);

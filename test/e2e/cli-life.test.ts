@@ -61,7 +61,7 @@ test('without a life a save takes the place of the one before, and a warning say
   const second = await save(place, 2, ['--json']);
   expect(second.code).toBe(0);
   expect(second.stderr).toMatch(
-    /^holdfast: warning: version 1, delivered by process \d+ on \S+, can no longer be committed: this process has taken its place as writer 0\n {2}if one trainer starts both processes, pass --life ID to each: then they are one writer\n/,
+    /^holdfast: warning: version 1, delivered by process \d+ on \S+, can no longer be committed: this process replaced it as writer 0\n {2}if one trainer starts both processes, pass the same --life ID to both, so that they are one writer\n/,
   );
   expect(JSON.parse(second.stdout)).toMatchObject({
     life: null,
@@ -84,7 +84,7 @@ describe('a supervisor starts the trainer again under a new life', () => {
     );
     const former = await save(place, 3, as('start-1'));
     expect(former.code).toBe(FENCED);
-    expect(former.stderr).toContain('only the last one counts');
+    expect(former.stderr).toContain('only the last one can commit');
     expect(former.stderr).not.toContain('stop this job');
     expect((await save(place, 2, as('start-2'))).stderr).not.toContain('warning');
     expect((await save(place, 2, as('ps-1'), 1)).stdout).toMatch(/^committed {2}version 2/);
@@ -99,7 +99,7 @@ describe('a supervisor starts the trainer again under a new life', () => {
     const resumed = await holdfast('resume', place.uri, place.path('out'), ...whose);
     expect(resumed).toMatchObject({ code: 0, stdout: expect.stringContaining('fresh start') });
     expect(resumed.stderr).toContain('warning: version 1, delivered by life start-1');
-    expect((await save(place, 1, as('ps-1'), 1)).stdout).toContain('writer 0 still to deliver');
+    expect((await save(place, 1, as('ps-1'), 1)).stdout).toContain('writer 0 not delivered yet');
   });
 
   test('--life parent: calls of one process are one writer, those of the next one are not', async () => {
@@ -124,8 +124,7 @@ describe('a supervisor starts the trainer again under a new life', () => {
 });
 
 describe('a life that cannot be used', () => {
-  const ACCEPTED =
-    'it takes 1 to 256 characters, not only spaces, none of them a control character, or "parent"';
+  const ACCEPTED = 'it takes 1 to 256 characters, not only spaces, without control characters, or "parent"';
 
   test.each([
     ['empty', ['--life', ''], `--life: the life is empty; ${ACCEPTED}`],
@@ -149,7 +148,7 @@ describe('a life that cannot be used', () => {
     ['save', ['save', '.', 'URI', '--life', 'a'], '--life needs an attempt id'],
     ['restore', ['restore', 'URI', 'out', '--attempt', 'a'], 'restore takes --attempt only with --life'],
     ['commit', ['commit', 'URI', '--writer', '0/2'], 'commit takes --writer only with --life'],
-  ])('%s: options that do not go together', async (_, words, message) => {
+  ])('%s: options that cannot be combined', async (_, words, message) => {
     const place = await newPlace();
     const ended = await holdfast(...words.map((word) => (word === 'URI' ? place.uri : word)));
     expect(ended.code).toBe(USAGE);

@@ -41,7 +41,7 @@ describe('from a directory to another', () => {
       ]);
     expect(versions(copy)).toEqual(versions(original));
     expect((await holdfast(['mirror', place.uri, to])).stdout).toBe(
-      'mirrored  0 versions   2 there already\n',
+      'mirrored  0 versions   2 already there\n',
     );
     expect(await holdfast(['mirror', place.uri, to, '--quiet'])).toEqual({ code: 0, stdout: '', stderr: '' });
   });
@@ -114,7 +114,7 @@ describe('from a directory to another', () => {
     const failed = await holdfast(['mirror', place.uri, to]);
     expect(failed.code).toBe(5);
     expect(failed.stderr).toContain(`holdfast: version 1 of ${place.uri} is damaged: model.bin bytes 0–`);
-    expect(failed.stderr).toContain('--skip-corrupt passes it over');
+    expect(failed.stderr).toContain('--skip-corrupt');
     const skipping = await holdfast(['mirror', place.uri, to, '--skip-corrupt']);
     expect([skipping.code, skipping.stdout]).toEqual([
       0,
@@ -136,12 +136,12 @@ describe('what is refused', () => {
       'too many operands for mirror: 1 more than it takes',
     ],
     ['the same place twice', (place) => [place.uri, place.uri], 2, 'FROM and TO are the same'],
-    ['the same place by two names', (place) => [place.uri, `${place.uri}/`], 2, 'both are one run'],
+    ['the same place by two names', (place) => [place.uri, `${place.uri}/`], 2, 'both are the same run'],
     [
       'a plain path',
       (place) => [place.uri, place.path('copy')],
       2,
-      'a path is given where a URI is due; write file:///',
+      'this takes a URI, and was given a path; write file:///',
     ],
     ['no run to copy from', (place) => [`${place.uri}-not`, uriOf(place, 'c')], 6, 'there is no run at'],
     [
@@ -154,13 +154,13 @@ describe('what is refused', () => {
       'two ways of choosing',
       (place) => [place.uri, uriOf(place, 'c'), '--latest', '--since', '1'],
       2,
-      'exclude each other',
+      'cannot be combined',
     ],
     [
       '--watch of one version',
       (place) => [place.uri, uriOf(place, 'c'), '--watch', '--version', '1'],
       2,
-      'exclude each other',
+      'cannot be combined',
     ],
     [
       'an interval without a unit',
@@ -198,7 +198,7 @@ describe('what is refused', () => {
     const ended = await holdfast(['mirror', place.uri, to]);
     expect(ended.code).toBe(7);
     expect(ended.stderr).toContain('version 1 is here already, with other content');
-    expect(ended.stderr).toContain('mirror into a new place');
+    expect(ended.stderr).toContain('mirror to a new place');
     expect(await contentOf(place.path('copy'))).toEqual(before);
   });
 });

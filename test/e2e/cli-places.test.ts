@@ -28,7 +28,7 @@ describe('what of a directory is saved', () => {
       'config.json',
       'model.safetensors',
     ]);
-    expect((await save('--links', 'skip', '--exclude', 'refs.lock')).stderr).toContain('not left out');
+    expect((await save('--links', 'skip', '--exclude', 'refs.lock')).stderr).toContain('not excluded');
   });
 
   it('what only a directory has goes with none of several files', async () => {
@@ -41,7 +41,7 @@ describe('what of a directory is saved', () => {
       '--exclude',
       'x',
     ]);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('`exclude` and `links` go with `dir`')]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('`exclude` and `links` need `dir`')]);
     for (const glob of ['', '!a', ' '])
       expect((await holdfast(['save', source, place.uri, `--exclude=${glob}`])).code).toBe(2);
   });
@@ -55,11 +55,11 @@ describe('a place with several runs', () => {
     const name = place.uri.slice(above.length + 1);
     const listed = await holdfast(['list', above]);
     expect([listed.code, listed.stderr]).toEqual([6, expect.stringContaining(`below it are ${name}\n`)]);
-    expect(listed.stderr).toContain('put the name of one behind it');
+    expect(listed.stderr).toContain('runs below this URI');
     const inside = `${place.uri}/other`;
     const refused = await holdfast(['save', source, inside]);
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('lies in the run')]);
-    expect(refused.stderr).toContain('--force begins one here all the same');
+    expect(refused.stderr).toContain('--force begins a run here nevertheless');
     expect((await holdfast(['save', source, inside, '--force'])).code).toBe(0);
   });
 });

@@ -36,7 +36,7 @@ describe('SIGTERM to all processes of a job', () => {
       beside = rest();
     });
     const { soon, second, patient } = (await beside) ?? {};
-    expect(first.stderr).toContain('holdfast: SIGTERM: the save goes on for up to 60 s; Ctrl-C ends it\n');
+    expect(first.stderr).toContain('holdfast: SIGTERM: the save continues for up to 60 s; Ctrl-C ends it\n');
     expect([first.code, second?.code]).toEqual([0, 0]);
     expect(soon).toMatchObject({ code: 3, stdout: '' });
     expect(soon?.stderr).toContain('holdfast: version 7 did not become durable within 2 s: ');

@@ -41,8 +41,8 @@ describe('restore --replace', () => {
     expect([refused.code, refused.stderr]).toEqual([
       7,
       `holdfast: ${out} holds 1 file that Holdfast did not put there, or that changed since, such as "notes.txt"
-  --replace takes only what Holdfast has put there and nothing has written to since
-  write to another place; --replace=everything says how many files would go, and asks
+  --replace replaces only files that Holdfast put there and that have not changed since
+  write to another place; --replace=everything says how many files it would delete, and asks
   (TargetExists, exit 7)
 `,
     ]);
@@ -98,7 +98,7 @@ describe('restore --replace', () => {
       const done = await holdfast(['restore', place.uri, out, '--quiet', ...more]);
       expect([done.code, done.stderr]).toEqual([
         0,
-        `holdfast: the old directory ${place.path(left)} stays: files that Holdfast did not put there are in it\n`,
+        `holdfast: the old directory ${place.path(left)} stays: it contains files that Holdfast did not put there\n`,
       ]);
     }
     const inRun = `${place.runDirectory}/new`;
@@ -113,14 +113,12 @@ describe('restore --replace', () => {
     const args = ['restore', place.uri, out, '--replace=everything', '--no-color'];
     const unasked = await holdfast(args);
     expect(unasked.code).toBe(2);
-    expect(unasked.stderr).toContain(
-      'there is no terminal to ask at\n  pass --apply too if all of it may go',
-    );
+    expect(unasked.stderr).toContain('there is no terminal\n  pass --apply too if all of it may be deleted');
     const no = await atTerminal(args, 'n');
     expect([no.code, no.stdout]).toEqual([
       130,
       expect.stringMatching(
-        /all in it will go: 2 files, none of which put there by Holdfast\r\nreplace it\? \[y\/N\] /,
+        /everything in it will be deleted: 2 files, none of which Holdfast put there\r\nreplace it\? \[y\/N\] /,
       ),
     ]);
     expect(Object.keys(await contentOf(out))).toEqual(['deep/er/c', 'notes.txt']);

@@ -54,7 +54,7 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
         'NotFound',
         6,
         's3://no-such-bucket/run names a bucket that does not exist',
-        'Holdfast makes no buckets',
+        'Holdfast creates no buckets',
       );
       expect(ended.stdout).toBe('');
     });
@@ -73,8 +73,8 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
     });
 
     test.each([
-      ['a name that cannot be one', 's3://Ru/x', "has something else where a bucket's name is due"],
-      ['credentials in the URI', 's3://AKIA:canary-in-uri@runs/x', 'has credentials in it'],
+      ['a name that cannot be one', 's3://Ru/x', 'has an invalid bucket name'],
+      ['credentials in the URI', 's3://AKIA:canary-in-uri@runs/x', 'contains credentials'],
       ['a setting that is not known', 's3://runs/x?regoin=eu', 'has an unknown setting'],
       ['a prefix of 513 bytes', `s3://runs/${'p'.repeat(513)}`, 'has a prefix of more than 512 bytes'],
     ])('%s', async (_name, uri, words) => {

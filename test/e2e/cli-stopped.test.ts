@@ -133,7 +133,7 @@ const STORIES: Readonly<Record<string, Story>> = {
   gc: {
     args: ({ uri }) => ['gc', uri, '--keep', '1', '--apply'],
     kind: 'retire',
-    stderr: /^holdfast: interrupted; the retire decision took effect\n {2}what it retired /m,
+    stderr: /^holdfast: interrupted; the retire decision took effect\n {2}.*holdfast undelete/m,
     unknown: AGAIN,
   },
   undelete: {
@@ -175,7 +175,7 @@ describe.each(Object.entries(STORIES))('%s', (_, { args, kind, stdout, stderr, u
     const ended = await run.stopped(args(run), stop);
     expect(ended.stdout).toMatch(kind === 'retire' ? /^/ : /^$/);
     expect(ended.stderr).toMatch(unknown);
-    expect(ended.stderr).toMatch(/ hf1-\S+` tells what became of it\n {2}\(OutcomeUnknown, exit 75\)\n$/);
+    expect(ended.stderr).toMatch(/ hf1-\S+` prints the outcome\n {2}\(OutcomeUnknown, exit 75\)\n$/);
     expect(ended.code).toBe(75);
   });
 });
@@ -231,7 +231,7 @@ describe('a signal', () => {
     const stop = { at: decision('unpin'), effect: 'with' } as const;
     const ended = await run.stopped(['unpin', run.uri, '--version', '1'], stop);
     expect(ended.stderr).toContain(
-      'holdfast: interrupted; the unpin decision took effect\n  run it again to go on\n',
+      'holdfast: interrupted; the unpin decision took effect\n  run it again to continue\n',
     );
     expect(ended.code).toBe(130);
   });
@@ -244,7 +244,7 @@ describe('a signal', () => {
       meanwhile: () => run.open((manager) => manager.admin.rollback({ to: 1, reason: 'a test' })),
     });
     expect(ended.stderr).toContain(
-      'holdfast: interrupted; another decision took the place of the pin: it did not take effect\n  nothing was changed\n  (Aborted, exit 130)\n',
+      'holdfast: interrupted; another decision took effect instead of the pin, which did not\n  nothing was changed\n  (Aborted, exit 130)\n',
     );
     expect(ended.code).toBe(130);
   });
@@ -255,7 +255,7 @@ describe('a signal', () => {
     const ended = await run.stopped(args, { at: decision('rollback'), effect: 'with', isLast: true });
     expect(ended.code).toBe(75);
     expect(ended.stderr).toContain(
-      '  because: interrupted\n  it may have taken effect, or may yet; delete nothing\n',
+      '  because: interrupted\n  it may have taken effect, or may still take effect; delete nothing\n',
     );
     const [token] = /hf1-[\w-]+/.exec(ended.stderr) ?? [];
     const recovered = await holdfast(['recover', run.uri, token ?? '', '--json']);

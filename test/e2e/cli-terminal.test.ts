@@ -151,14 +151,14 @@ describe('interrupts', () => {
       const { place, ended } = await interruptWaiting(signal);
       expect(ended.code).toBe(75);
       expect(ended.stdout).toBe('');
-      expect(ended.stderr).toContain('holdfast: ending cleanly; Ctrl-C again ends at once\n');
+      expect(ended.stderr).toContain('holdfast: ending cleanly; press Ctrl-C again to end at once\n');
       expect(ended.stderr).toContain(
         'holdfast: interrupted; version 1 is not committed, but still can be: `commit` settles it once all writers have delivered\n  your files are safe in the store\n',
       );
       expect(ended.stderr).toContain(
         `\`holdfast commit ${place.uri} --version 1\` finishes it once every writer has delivered\n`,
       );
-      expect(ended.stderr).toMatch(/ hf1-\S+` tells what became of it\n {2}\(OutcomeUnknown, exit 75\)\n$/);
+      expect(ended.stderr).toMatch(/ hf1-\S+` prints the outcome\n {2}\(OutcomeUnknown, exit 75\)\n$/);
       const other = await writeFiles(place, 'other', { 'c.bin': 'c' });
       const rest = await holdfast([
         'save',
@@ -201,7 +201,7 @@ describe('interrupts', () => {
       },
     });
     expect(ended.code).toBe(130);
-    expect(ended.stderr).toContain('nothing was put at ');
+    expect(ended.stderr).toContain('nothing was written to ');
     expect(await contentOf(place.path('to'))).toEqual({});
   });
 

@@ -210,7 +210,7 @@ describe('save, look, restore', () => {
     const again = await holdfast(['save', place.path('ckpt'), place.uri, '--version', '1']);
     expect(again).toEqual({
       code: 0,
-      stdout: 'committed  version 1   already, with the same content; nothing was sent\n',
+      stdout: 'committed  version 1   before, with the same content; nothing was sent\n',
       stderr: '',
     });
     const after = Object.keys(await contentOf(place.runDirectory)).filter((key) => key.includes('.bin'));
@@ -255,7 +255,7 @@ describe('several writers', () => {
       ...job,
     ]);
     expect(first.code).toBe(0);
-    expect(first.stdout).toBe('delivered  version 5 (writer 0 of 2)   1 B   writer 1 still to deliver\n');
+    expect(first.stdout).toBe('delivered  version 5 (writer 0 of 2)   1 B   writer 1 not delivered yet\n');
     expect((await holdfast(['list', place.uri])).stdout).toBe('no checkpoint yet\n');
     const early = await holdfast(['commit', place.uri, '--version', '5']);
     expect(early.code).toBe(3);
@@ -298,8 +298,8 @@ describe('several writers', () => {
       'delivered  version 5 (writer 1 of 3)   1 B   waiting for writers 0 and 2',
       'holdfast: version 5 is not complete: writers 0, 2 have not delivered (waited 1 s)',
       '  writer 0 never joined; writer 2 never joined',
-      `  your files are safe in the store; \`holdfast commit ${place.uri} --version 5\` finishes it once they deliver`,
-      '  a later save of this writer voids it, unless both pass the same --life',
+      `  your files are safe in the store; \`holdfast commit ${place.uri} --version 5\` finishes it once they have delivered`,
+      '  a later save of this writer voids what this one delivered, unless both pass the same --life',
       '  (Incomplete, exit 3)',
     ]);
     const asJson = json((await holdfast([...args, '--json', '--attempt', 'job-2'])).stdout);

@@ -163,7 +163,10 @@ describe('demo', () => {
       [['--gcs', '--minio'], /--minio and --gcs are two servers/],
       [['--dir', join(directory, 'used')], /used is not empty/],
       [['--uri', 'memory://demo'], /memory:\/\/demo is the memory of one process, and the demo has several/],
-      [['--uri', '/tmp/x'], /a path is given where a URI is due; write file:\/\/\/tmp\/x \(InvalidConfig\)/],
+      [
+        ['--uri', '/tmp/x'],
+        /this takes a URI, and was given a path; write file:\/\/\/tmp\/x \(InvalidConfig\)/,
+      ],
       [['--uri', 'ftp://host/x'], /the scheme of the URI is unknown/],
     ] as const) {
       const { exitCode, stdout, stderr } = await startDemo(...args).ended;

@@ -36,7 +36,7 @@ describeOnS3('doctor on S3', (server) => {
       const { uri, env } = await server().newBucket();
       const { code, stdout } = await holdfast(['doctor', uri], { env: { ...env } });
       expect(code, stdout).toBe(0);
-      expect(stdout).toMatch(/^ok {8}checksums {10}wrong ones are refused, of objects and of parts$/m);
+      expect(stdout).toMatch(/^ok {8}checksums {10}wrong ones are refused, for objects and parts$/m);
       expect(stdout).toMatch(/^ok {8}throughput .* up, .* down/m);
       expect(stdout).toMatch(/^ok {8}clean up {11}nothing is left below doctor-/m);
       expect(stdout).toMatch(/^safe for checkpoints {3}/m);
@@ -66,7 +66,7 @@ describeOnMinio('doctor on a MinIO of its own', {}, (server: () => OwnTestServer
       expect(ended.code).toBe(8);
       expect(idsOf(answer, 'failed')).toEqual([id]);
       expect(answer).toMatchObject({ verdict: 'unknown', error: { code: 'Denied' } });
-      expect(answer.checks.find((check) => check.id === id)?.seen).toContain(`it takes ${action}: `);
+      expect(answer.checks.find((check) => check.id === id)?.seen).toContain(`it needs ${action}: `);
     },
     TEST_TIMEOUT_MS,
   );
@@ -87,7 +87,7 @@ describeOnMinio('doctor on a MinIO of its own', {}, (server: () => OwnTestServer
       expect(ended.code).toBe(0);
       expect(idsOf(answer, 'degraded')).toEqual(['abort', 'resume']);
       const seen = answer.checks.filter(({ status }) => status === 'degraded').map((check) => check.seen);
-      expect(seen).toEqual(Action.map((action) => expect.stringContaining(`it takes ${action}: `)));
+      expect(seen).toEqual(Action.map((action) => expect.stringContaining(`it needs ${action}: `)));
     },
     TEST_TIMEOUT_MS,
   );

@@ -10,7 +10,7 @@ describe('doctor', () => {
     const before = await contentOf(place.runDirectory);
     const { code, stdout, stderr } = await holdfast(['doctor', place.uri]);
     expect(stderr).toMatch(
-      /^checking file:\S+\n {2}below doctor-[0-9a-f]{16}\/, which is removed in the end\n$/,
+      /^checking file:\S+\n {2}below doctor-[0-9a-f]{16}\/, which is removed at the end\n$/,
     );
     expect(code).toBe(0);
     const lines = stdout.trimEnd().split('\n');
@@ -106,7 +106,7 @@ describe('doctor', () => {
     expect(code).toBe(75);
     expect(stdout).toMatch(/^failed {4}.* {2}not done within 1 ms$/m);
     expect(stdout).toMatch(/^not run {3}.* needs? "/m);
-    expect(stdout).toMatch(/^cannot be called safe for checkpoints {3}/m);
+    expect(stdout).toMatch(/^not known to be safe for checkpoints {3}/m);
     expect(stderr).toMatch(/\(TimedOut, exit 75\)\n$/);
   });
 

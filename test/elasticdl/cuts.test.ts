@@ -121,7 +121,7 @@ describe('a file of one shard, cut between two fields', () => {
   test('what nothing tells is said: a lone version without a table', async () => {
     const lone = await versionOf(joined(int(1, 100), denseEntry(3, KERNEL)));
     const [reason] = (await asJson('elasticdl', 'inspect', lone)).suspicions;
-    expect(reason).toContain('is whole: no field has to come last in it, and there is no other version');
+    expect(reason).toContain('is complete: it has no required last field, and there is no other version');
   });
 
   test('of two servers, the one that lacks the infos that the other has', async () => {
@@ -138,16 +138,12 @@ describe('a file of one shard, cut between two fields', () => {
   });
 });
 
-describe('a shard that tells no version', () => {
+describe('a shard that has no version', () => {
   const withoutVersion = () => writtenShard('S7').subarray(2);
 
   test.each([
-    [
-      'of zero bytes',
-      () => new Uint8Array(0),
-      'holds nothing, not even a version, and it is to be version 100',
-    ],
-    ['that lacks the field', withoutVersion, 'tells no version, and it is to be version 100'],
+    ['of zero bytes', () => new Uint8Array(0), 'is empty, without even a version, but should be version 100'],
+    ['that lacks the field', withoutVersion, 'has no version, but should be version 100'],
   ])('%s is refused wherever version-100 is its directory', async (_, bytes, words) => {
     const directory = await versionOf(bytes());
     const file = join(directory, 'version-100', 'variables-0-of-1.ckpt');
@@ -171,7 +167,7 @@ describe('a shard that tells no version', () => {
     const run = newRun();
     const directory = await versionOf(new Uint8Array(0));
     await cli('save', join(directory, 'version-100'), run, '--version', '100');
-    const words = 'holds nothing, not even a version, and it is to be version 100';
+    const words = 'is empty, without even a version, but should be version 100';
     await refused(5, words, 'elasticdl', 'export', run, newPath('.safetensors'));
   });
 
@@ -191,13 +187,13 @@ describe('a shard that tells no version', () => {
     const imported = await cli('elasticdl', 'import', zero, newRun());
     expect([imported.code, imported.stderr]).toEqual([0, expect.not.stringContaining('suspicious')]);
     const empty = await asJson('elasticdl', 'inspect', await versionOf(new Uint8Array(0), 0));
-    expect(empty.suspicions).toEqual([expect.stringContaining('holds nothing at all')]);
+    expect(empty.suspicions).toEqual([expect.stringContaining('holds nothing')]);
   });
 
   test('taken out of its directory it can be imported, as version 0 only', async () => {
     const file = newPath('.ckpt');
     await writeFile(file, withoutVersion());
-    await refused(5, 'and it is to be version 7', 'elasticdl', 'import', file, newRun(), '--as', '7');
+    await refused(5, 'but should be version 7', 'elasticdl', 'import', file, newRun(), '--as', '7');
     expect(await asJson('elasticdl', 'import', file, newRun())).toMatchObject({ imported: [{ version: 0 }] });
   });
 });
@@ -251,7 +247,7 @@ describe('a model in one file, as until November 2019', () => {
     const { imported } = await asJson('elasticdl', 'import', directory, run, '--all');
     expect(imported.map(({ version }: { version: number }) => version)).toEqual([95, 100]);
     await truncate(join(directory, 'model_v100.chkpt'), 0);
-    const words = 'model_v100.chkpt holds nothing, not even a version';
+    const words = 'model_v100.chkpt is empty, without even a version';
     await refused(5, words, 'elasticdl', 'export', directory, newPath('.safetensors'));
   });
 
@@ -260,16 +256,8 @@ describe('a model in one file, as until November 2019', () => {
     await writeFiles(join(file, '..'), { 'model_v100.chkpt': writtenShard('S0') });
     const out = newPath('.safetensors');
     const other = ['--version', '7'];
-    await refused(
-      6,
-      'is version 100, and version 7 was asked for',
-      'elasticdl',
-      'export',
-      file,
-      out,
-      ...other,
-    );
-    await refused(2, '--all takes versions of a directory', 'elasticdl', 'import', file, newRun(), '--all');
+    await refused(6, 'is version 100, and --version asks for 7', 'elasticdl', 'export', file, out, ...other);
+    await refused(2, '--all needs a directory of versions', 'elasticdl', 'import', file, newRun(), '--all');
     await refused(6, 'there is nothing at', 'elasticdl', 'export', `${file}x`, out);
     const shard = join(await versionOf(writtenShard('S7')), 'version-100', 'variables-0-of-2.ckpt');
     await writeFile(shard, writtenShard('S7'));

@@ -92,8 +92,8 @@ const CASES: readonly [string, Bytes, string | RegExp][] = [
     Uint8Array.of(8, ...new Uint8Array(9).fill(0xff), 2),
     'at byte 1: a varint has more than 64 bits',
   ],
-  ['field 0', Uint8Array.of(0x00, 0x01), 'at byte 0: this is no tag of a field'],
-  ['a field beyond all', join(varint(2n ** 33n), int(1, 1)), 'at byte 0: this is no tag of a field'],
+  ['field 0', Uint8Array.of(0x00, 0x01), 'at byte 0: this is not the tag of a field'],
+  ['a field beyond all', join(varint(2n ** 33n), int(1, 1)), 'at byte 0: this is not the tag of a field'],
   ['a group', Uint8Array.of(0x0b), 'at byte 0: field 1 has wire type 3, which no form has'],
   ['wire type 7', Uint8Array.of(0x57), 'at byte 0: field 10 has wire type 7, which no form has'],
   [
@@ -166,7 +166,7 @@ const CASES: readonly [string, Bytes, string | RegExp][] = [
   [
     'types by two numberings',
     join(listTensor(BIAS), listTensor({ ...KERNEL, dtype: 6 })),
-    `tensor "dense/bias:0", at byte 0: its type fits TensorFlow's numbers only, and that of tensor "dense/kernel:0" ElasticDL's only`,
+    `tensor "dense/bias:0", at byte 0: its type exists only in TensorFlow's numbers, and the type of tensor "dense/kernel:0" only in ElasticDL's`,
   ],
   // Shapes and sizes.
   [
@@ -407,7 +407,7 @@ test('InvalidArgument: a type that means two things, and nothing tells which', a
   await expect(decodeShard(bytes, { name: FILE })).rejects.toMatchObject({
     code: 'InvalidArgument',
     message:
-      `${FILE}: tensor "half", at byte 0: its type 5 means two things, and nothing in the file tells which; ` +
+      `${FILE}: tensor "half", at byte 0: its type 5 is ambiguous, and the file does not say whose numbers it uses; ` +
       "pass numbering: 'elasticdl' (float16) or numbering: 'tensorflow' (int16)",
   });
 });

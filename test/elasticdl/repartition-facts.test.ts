@@ -228,7 +228,7 @@ test('a shard whose name says another number of shards is Corrupt', async () => 
   const torn = { ...set, shards: set.shards.map((file) => ({ ...file, count: 3 })) };
   await expect(restoreShard(torn, { index: 0, count: 1 })).rejects.toMatchObject({
     code: 'Corrupt',
-    message: 'memory: variables-0-of-2.ckpt says it is shard 0 of 3, and stands as shard 0 of 2',
+    message: 'memory: variables-0-of-2.ckpt says it is shard 0 of 3, but is used as shard 0 of 2',
   });
 });
 

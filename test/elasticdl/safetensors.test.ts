@@ -255,19 +255,19 @@ const refused: readonly (readonly [string, ShardSet, ExportOptions, string])[] =
     'an id past the rows of its table: the first there is',
     setOf({ user: rowsOf(2, [3n, 1], [9n, 1]) }, { user: rowsOf(2, [2n ** 40n, 1], [-1n, 1]) }),
     { rowCounts: { user: 5 } },
-    'table "user" has id 9, and is to have 5 rows, for ids 0 to 4; give it more, or export it sparse',
+    'table "user" has id 9, but is exported with 5 rows, for ids 0 to 4; give it more, or export it sparse',
   ],
   [
     'a negative id',
     setOf({ user: rowsOf(2, [-1n, 1]) }),
     { tables: 'dense', rowCount: 'highest' },
-    'table "user" has id -1; by its highest id a table gets rows only for ids 0 to 99999999; no dense table has rows for ids below 0: export it sparse',
+    'table "user" has id -1; the highest id decides the number of rows only for ids 0 to 99999999; no dense table has rows for ids below 0: export it sparse',
   ],
   [
     'the highest id of hashes',
     setOf({ user: rowsOf(2, [1n, 1], [100_000_000n, 1]) }),
     { tables: 'dense', rowCount: 'highest' },
-    'table "user" has id 100000000; by its highest id',
+    'table "user" has id 100000000; the highest id',
   ],
   [
     'a table nobody knows',

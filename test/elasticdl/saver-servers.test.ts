@@ -131,7 +131,7 @@ describe('a server that is restarted', () => {
     await using second = startServer(bucket, [1, 3], { attempt: 'second' });
     await using third = startServer(bucket, [2, 3], { attempt: 'second' });
     for (const server of [first, second, third]) await server.save(5);
-    expect(await failure(old.save(10))).toContain('Fenced: attempt "first" has passed');
+    expect(await failure(old.save(10))).toContain('Fenced: attempt "first" is no longer current');
     expect(Object.keys(await filesOf(bucket, 5))).toEqual([
       'variables-0-of-3.ckpt',
       'variables-1-of-3.ckpt',

@@ -261,7 +261,7 @@ describe('evaluation', () => {
   test('without a run for it, it is refused', async () => {
     await using server = startServer(newBucket(), [0, 1]);
     expect(await failure(server.save(5, { isEvaluation: true }))).toContain(
-      'InvalidArgument: this saver was given no run for evaluation',
+      'InvalidArgument: this saver has no run for evaluation',
     );
   });
 });
@@ -271,7 +271,7 @@ describe('what is refused', () => {
     const bucket = newBucket();
     await using server = startServer(bucket, [0, 1]);
     expect(await failure(server.saver.save(5, shardOf(6)))).toBe(
-      "InvalidArgument: version 5 is to be saved, but the shard's own version is 6",
+      "InvalidArgument: version 5 cannot be saved: the shard's own version is 6",
     );
     expect(bucket.keys()).toEqual([]);
   });
@@ -299,7 +299,7 @@ describe('what is refused', () => {
     [{ count: 0 }, 'count is 0; it takes a whole number from 1 to 65536'],
     [{ checkpointSteps: 0.5 }, 'checkpointSteps is 0.5'],
     [{ keepCheckpointMax: -1 }, 'keepCheckpointMax is -1; it takes a whole number from 0 on'],
-    [{ keepBest: [{ metric: 'auc', mode: 'max', count: 1 }] }, 'keepBest wants a keepCheckpointMax'],
+    [{ keepBest: [{ metric: 'auc', mode: 'max', count: 1 }] }, 'keepBest needs a keepCheckpointMax'],
     [{ extension: 'bin' as 'ckpt' }, 'extension is "bin"; it takes ckpt, chkpt'],
     [{ form: 'S5' as 'S4' }, 'form is "S5"; it takes S4, S7'],
   ])('%o', async (wrong, message) => {

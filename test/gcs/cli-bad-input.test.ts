@@ -80,8 +80,8 @@ async function savedThen(
 
 describe('names', () => {
   test.each([
-    ['a name that cannot be one', 'gs://Ru/x', "has something else where a bucket's name is due"],
-    ['credentials in the URI', 'gs://me:canary-in-uri@runs/x', 'has credentials in it'],
+    ['a name that cannot be one', 'gs://Ru/x', 'has an invalid bucket name'],
+    ['credentials in the URI', 'gs://me:canary-in-uri@runs/x', 'contains credentials'],
     ['a setting that is not known', 'gs://runs/x?project=p', 'has an unknown setting'],
     ['a prefix of 513 bytes', `gs://runs/${'p'.repeat(513)}`, 'has a prefix of more than 512 bytes'],
   ])('%s', async (_name, uri, words) => {
@@ -124,7 +124,7 @@ describe('credentials', () => {
     );
     await writeFiles(place, 'keys', { 'no.json': 'canary-token' });
     const none = { ...NOBODY, GOOGLE_APPLICATION_CREDENTIALS: place.path('keys/no.json') };
-    expectError(await cli(['list', 'gs://runs/gpt'], none), 'InvalidConfig', 2, 'no JSON');
+    expectError(await cli(['list', 'gs://runs/gpt'], none), 'InvalidConfig', 2, 'not JSON');
   });
 
   /** A workload identity whose token comes from this server. */
@@ -287,7 +287,7 @@ describe('buckets of another kind', () => {
       await cli(['list', server.uri()], NOBODY),
       'InvalidConfig',
       2,
-      'another HOLDFAST_GCS_CUSTOMER_KEY',
+      'a HOLDFAST_GCS_CUSTOMER_KEY that differs',
     );
     expect((await cli(['latest', server.uri()], env)).stdout).toBe('1\n');
     const short = { ...NOBODY, HOLDFAST_GCS_CUSTOMER_KEY: KEY.slice(4) };

@@ -77,7 +77,7 @@ describeOnFakeGcs('GCS on fake-gcs-server', {}, (server) => {
   test('says of itself what it can, and a missing bucket is an error', async () => {
     const facts = await (await open()).inspect?.();
     const seen = Object.fromEntries((facts ?? []).map((fact) => [fact.id, fact.seen]));
-    expect(seen).toMatchObject({ versioning: 'off', permissions: 'this server does not tell' });
+    expect(seen).toMatchObject({ versioning: 'off', permissions: 'this server does not report it' });
     const missing = await open(place.uri.replace(place.bucket, 'no-such-bucket'));
     await expect(missing.inspect?.()).rejects.toMatchObject({ code: 'NotFound' });
     await expect(missing.create('a', BYTES)).rejects.toMatchObject({ context: { bucket: 'missing' } });

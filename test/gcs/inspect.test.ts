@@ -69,7 +69,7 @@ describe('a bucket', () => {
       'keeps for 1 day, locked',
       'nothing can be removed',
     ],
-    ['default-hold', { defaultEventBasedHold: true }, 'on', 'releases the hold'],
+    ['default-hold', { defaultEventBasedHold: true }, 'on', 'is released'],
     ['requester-pays', { billing: { requesterPays: true } }, 'yes', 'refused'],
   ])('%s: a concern', async (id, bucket, seen, meaning) => {
     const fact = (await factsOf(bucket)).get(id);
@@ -119,7 +119,7 @@ describe('lifecycle rules', () => {
   ])('that delete live objects %s are a danger', async (_name, rule) => {
     const fact = (await factsOf(lifecycle(rule))).get('lifecycle');
     expect(fact?.seen).toContain('a rule deletes live objects');
-    expect(fact?.concern?.meaning).toContain('cannot be restored');
+    expect(fact?.concern?.meaning).toContain('no longer be restored');
   });
 
   test.each<[string, unknown]>([
@@ -173,7 +173,7 @@ describe('permissions', () => {
     );
     const facts = await (await server.open()).inspect?.();
     expect(facts?.map(({ id, seen }) => [id, seen])).toEqual([
-      ['bucket', 'not told with these credentials: it takes storage.buckets.get'],
+      ['bucket', 'not readable with these credentials: it needs storage.buckets.get'],
       ['permissions', 'all 7 that are needed'],
     ]);
   });
@@ -184,7 +184,7 @@ describe('permissions', () => {
   ])('%s does not tell', async (_name, reply) => {
     const server = await scriptedGcs(onlyFor(({ path }) => path.endsWith('/iam/testPermissions'), reply));
     const facts = await (await server.open()).inspect?.();
-    expect(facts?.find(({ id }) => id === 'permissions')?.seen).toBe('this server does not tell');
+    expect(facts?.find(({ id }) => id === 'permissions')?.seen).toBe('this server does not report it');
   });
 });
 

@@ -227,7 +227,7 @@ describe('list', () => {
         expect(await errorOf(allPages(store))).toMatchObject({
           code: 'Unavailable',
           status: 'temporary',
-          message: expect.stringContaining('the answer was cut off or changed on its way'),
+          message: expect.stringContaining('the answer was cut off or changed in transit'),
         });
         isCut = false;
         expect(keysOf(await allPages(store))).toEqual([['a']]);

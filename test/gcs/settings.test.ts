@@ -130,7 +130,7 @@ describe("a customer's key", () => {
     await (await server.open({}, written)).create('a', BYTES);
     const error = await errorOf((await server.open({}, read)).get('a', { maxBytes: 10 }));
     expect(error.code).toBe('InvalidConfig');
-    expect(error.message).toContain('it was written with another HOLDFAST_GCS_CUSTOMER_KEY');
+    expect(error.message).toContain('it was written with a HOLDFAST_GCS_CUSTOMER_KEY that differs');
     expect(JSON.stringify([error.message, error.context])).not.toContain(KEY);
   });
 });

@@ -153,7 +153,7 @@ describe('at the same time', () => {
       .annotate(1, { metrics: { auc: 0.9 } })
       .catch((reason: unknown) => reason);
     if (!isCheckpointError(error, 'OutcomeUnknown')) throw error;
-    expect(error.message).toBe('whether the annotation of version 1 took effect cannot be known now');
+    expect(error.message).toBe('it is not known whether the annotation of version 1 took effect');
     isDown = false;
     await using after = run.open();
     expect(await after.recover(error.context.token ?? '')).toMatchObject({
@@ -176,7 +176,7 @@ describe('annotate that cannot be', () => {
     await manager.admin.collect({ policy: { keepLast: 3, graceMs: 0 }, force: true });
     expect(await annotate(1)).toBe('NotFound: version 1 was removed');
     await manager.admin.collect({ policy: { keepLast: 2, graceMs: 60_000 }, force: true });
-    expect(await annotate(2)).toBe('Conflict: version 2 is being retired: take it back first');
+    expect(await annotate(2)).toBe('Conflict: version 2 is being retired: undelete it first');
     const payload = run.bucket.keys().find((key) => /^version_3\/.*\/a$/.test(key)) as string;
     run.bucket.damage(payload, () => bytes(1000, 99));
     await manager.admin.verify({ version: 3, quarantine: true });
@@ -188,7 +188,7 @@ describe('annotate that cannot be', () => {
   });
 
   test.each([
-    ['nothing', {}, 'there is nothing to record: an annotation takes metrics, metadata, or both'],
+    ['nothing', {}, 'there is nothing to record: pass metrics, metadata, or both'],
     ['no name', { metrics: {}, metadata: {} }, 'there is nothing to record'],
     ['NaN', { metrics: { auc: Number.NaN } }, 'metric "auc" is NaN; it takes a finite number'],
     ['infinity', { metrics: { auc: -1 / 0 } }, 'metric "auc" is -Infinity; it takes a finite number'],
@@ -200,8 +200,8 @@ describe('annotate that cannot be', () => {
     ['a number for text', { metadata: { n: 1 as never } }, 'metadata "n" is of type number; it takes text'],
     ['a metric without a name', { metrics: { '': 1 } }, 'the name of a metric is empty'],
     ['metadata without a name', { metadata: { '': 'x' } }, 'the name of metadata is empty'],
-    ['half a character', { metadata: { note: '\ud83d' } }, 'metadata "note" is not whole text'],
-    ['half a name', { metrics: { '\ud83d': 1 } }, 'the name of a metric is not whole text'],
+    ['half a character', { metadata: { note: '\ud83d' } }, 'metadata "note" is not valid Unicode'],
+    ['half a name', { metrics: { '\ud83d': 1 } }, 'the name of a metric is not valid Unicode'],
     ['a long name', { metrics: { ['m'.repeat(257)]: 1 } }, 'has 257 characters; it takes at most 256'],
     [
       'a long name of text',
@@ -295,7 +295,7 @@ describe('a save of a version that is committed already', () => {
     );
     await manager.admin.collect({ policy: { keepLast: 1 }, force: true });
     expect(await failure(manager.save({ ...again, metrics: { auc: 1 } }))).toBe(
-      'Conflict: version 1 is being retired: take it back first',
+      'Conflict: version 1 is being retired: undelete it first',
     );
     expect(await manager.save({ ...again, metrics: { loss: 0.1 } })).toMatchObject({ isAnnotated: false });
   });

@@ -42,7 +42,7 @@ describe('collect', () => {
     const first = await manager.admin.collect({ policy });
     expect([first.retired, first.removed, first.swept.objectCount]).toEqual([[1n], [], 0]);
     expect(first.postponed).toMatchObject([
-      { version: 1n, reason: expect.stringContaining('it can be taken back until 2026-11-21 15:03:00 UTC') },
+      { version: 1n, reason: expect.stringContaining('it can be undeleted until 2026-11-21 15:03:00 UTC') },
     ]);
     expect(verdictsOf(first.plan)).toEqual(['3 keep', '2 keep', '1 retire']);
     expect(await statesOf(manager)).toEqual(['3 live', '2 live', '1 retiring']);
@@ -102,7 +102,7 @@ describe('collect', () => {
     await using manager = run.open();
     const keys = run.bucket.keys();
     expect(await failure(manager.admin.collect({ policy: NEWEST }))).toBe(
-      "Conflict: the plan drops 2000 of the run's 3000 bytes, more than half: nothing was changed; look at the plan, then collect with force",
+      "Conflict: the plan drops 2000 of the run's 3000 bytes, more than half: nothing was changed; check the plan, then collect with force",
     );
     expect(run.bucket.keys()).toEqual(keys);
     expect((await manager.admin.collect({ policy: NEWEST, force: true })).retired).toEqual([1n, 2n]);
@@ -143,7 +143,7 @@ describe('collect', () => {
     await using manager = run.open();
     await manager.admin.collect({ policy: NEWEST });
     expect(await failure(manager.admin.pin(1, 'x'))).toBe(
-      'NotFound: version 1 is being retired: take it back first',
+      'NotFound: version 1 is being retired: undelete it first',
     );
     await manager.admin.undelete(1);
     expect(await statesOf(manager)).toEqual(['2 live', '1 live']);
@@ -160,7 +160,7 @@ describe('collect', () => {
     const { removed, postponed } = await manager.admin.collect({ policy: AT_ONCE, force: true });
     expect(removed).toEqual([]);
     expect(postponed).toMatchObject([
-      { version: 1n, reason: expect.stringContaining('no other checkpoint is live: take one back first') },
+      { version: 1n, reason: expect.stringContaining('no other checkpoint is live: undelete one first') },
     ]);
     await manager.admin.undelete(1);
     expect(await restores(manager, 1)).toBe(true);
@@ -290,7 +290,7 @@ describe('what changes while it collects', () => {
       .collect({ policy: AT_ONCE })
       .catch((reason: unknown) => reason);
     expect(isCheckpointError(error, 'OutcomeUnknown')).toBe(true);
-    expect((error as Error).message).toBe('whether the retirement took effect cannot be known now');
+    expect((error as Error).message).toBe('it is not known whether the retirement took effect');
     expect(store.calls.some(({ operation }) => operation === 'deleteMany')).toBe(false);
     expect(versionsWithObjects(run)).toEqual(['1', '2']);
   });

@@ -88,7 +88,7 @@ describe('paused', () => {
     const training = new Training();
     const { manager, bucket } = setUp();
     const says =
-      'InvalidArgument: the state to be saved as version 7 is of version 8; with consistency "paused" both have to be the same';
+      'InvalidArgument: the state to be saved as version 7 is of version 8; with consistency "paused" both must be the same';
     const save = (options: Partial<SaveOptions>) =>
       failure(manager.save({ version: 7, buffers: MODEL, ...training.options, ...options }));
     expect(await save({ stateVersion: () => 8 })).toBe(says);
@@ -177,7 +177,7 @@ describe('training goes on exactly once', () => {
     const pause = (async () => undefined) as unknown as ConsistencyOptions['pause'];
     const saving = manager.save({ version: 1, buffers: MODEL, consistency: 'paused', pause });
     expect(await failure(saving)).toBe(
-      'InvalidArgument: pause() resolved to undefined; it takes a function that lets training go on',
+      'InvalidArgument: pause() resolved to undefined; it must resolve to a function that resumes training',
     );
   });
 
@@ -188,7 +188,7 @@ describe('training goes on exactly once', () => {
       const { manager, bucket } = setUp();
       const saving = manager.save({ version: 1, buffers: MODEL, staging, ...training.options });
       expect(await failure(saving)).toBe(
-        'Unexpected: letting training go on after pause() failed: the barrier broke',
+        'Unexpected: resuming training after pause() failed: the barrier broke',
       );
       expect(training.calls).toEqual(['pause', 'resume']);
       expect(bucket.keys().filter((key) => key.includes('/receipts/'))).toEqual([]);
@@ -201,7 +201,7 @@ describe('training goes on exactly once', () => {
     const { manager, logged } = setUp({ plan: refusing(isPayload) });
     const saving = manager.save({ version: 1, buffers: MODEL, ...training.options });
     expect(await failure(saving)).toContain('Denied');
-    expect(logged).toContain('letting training go on after pause() failed: the barrier broke');
+    expect(logged).toContain('resuming training after pause() failed: the barrier broke');
   });
 });
 
@@ -265,7 +265,7 @@ describe('what does not go together is InvalidArgument, and nobody is asked anyt
   const pause = async () => () => undefined;
   test.each<[string, ConsistencyOptions, string]>([
     ['an unknown consistency', { consistency: 'exact' as 'paused' }, 'it takes paused, polluted'],
-    ['paused without pause', { consistency: 'paused' }, 'takes a function `pause`, which is undefined'],
+    ['paused without pause', { consistency: 'paused' }, 'needs a function `pause`, which is undefined'],
     ['pause without paused', { pause }, '`pause` and `pauseTimeoutMs` are for consistency "paused"'],
     ['pause with polluted', { consistency: 'polluted', pause }, 'are for consistency "paused"'],
     ['a limit without paused', { pauseTimeoutMs: 5 }, 'are for consistency "paused"'],
@@ -292,7 +292,7 @@ describe('what does not go together is InvalidArgument, and nobody is asked anyt
     const training = new Training();
     const { manager, store } = setUp({ attempt: 'job', writer: { index: 0, count: 2 } });
     expect(await failure(manager.save({ buffers: MODEL, ...training.options }))).toContain(
-      'each save names its version',
+      'each save must name its version',
     );
     expect(training.calls).toEqual([]);
     expect(store.calls).toEqual([]);

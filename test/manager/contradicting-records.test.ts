@@ -97,7 +97,7 @@ describe('a manifest that is not what the catalog says is damage', () => {
     [
       'a receipt elsewhere',
       ({ writers }) => ({ writers: writers.map((share) => ({ ...share, receiptKey: '../../x' })) }),
-      'what stands at the place of writer 0 is not of its receipt',
+      'the entry of writer 0 is not from its receipt',
     ],
     [
       'a file less',

@@ -70,11 +70,11 @@ async function failsToJoin(fault: FaultName, bucket: MemoryBucket): Promise<RunM
 }
 
 test.each([
-  ['in the ring', RING, /^Fenced: attempt "drawn-\w+" has passed/],
+  ['in the ring', RING, /^Fenced: attempt "drawn-\w+" is no longer current/],
   [
     'no longer in the ring',
     RING + 1,
-    /^Fenced: whether attempt "drawn-\w+" has had its turn cannot be known/,
+    /^Fenced: it cannot be known whether attempt "drawn-\w+" has owned the run/,
   ],
 ])(
   'I5: a takeover that landed and passed unseen gives no second turn: it is %s',
@@ -123,7 +123,7 @@ test('I5: it has no second turn within one call either', async () => {
     await save(next, 2);
     await decideUpTo(SENT_ON + RING + 1, bucket);
   });
-  expect(await failure(save(late, 9))).toMatch(/^Fenced: whether attempt/);
+  expect(await failure(save(late, 9))).toMatch(/^Fenced: it cannot be known whether attempt/);
   expect((await save(next, 3)).isCommitted).toBe(true);
 });
 
@@ -147,7 +147,9 @@ test('where the ring does not tell whether a takeover landed, the process is tol
   const bucket = await runOfFirstJob();
   await using late = await failsToJoin('loseRequest', bucket);
   await decideUpTo(SENT_ON + RING + 1, bucket);
-  expect(await failure(save(late, 9))).toMatch(/^Fenced: whether .*; start the process again$/);
+  expect(await failure(save(late, 9))).toMatch(
+    /^Fenced: it cannot be known whether .*; start the process again$/,
+  );
   await using restarted = open(bucket);
   expect((await save(restarted, 9)).isCommitted).toBe(true);
 });

@@ -188,7 +188,7 @@ describe('empty directories', () => {
     const files: LocalFiles = { ...localFiles, scan: async () => ({ files: [], directories }) };
     await using manager = openLocal(bucket, { files });
     expect(await failure(manager.save({ dir: '/any' }))).toMatch(
-      new RegExp(`^InvalidArgument: .*${says}.*at most.*leave some out`),
+      new RegExp(`^InvalidArgument: .*${says}.*at most.*exclude some`),
     );
     expect(bucket.keys()).toEqual([]);
   });

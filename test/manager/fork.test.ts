@@ -69,7 +69,7 @@ describe('fork', () => {
     };
     await using stopped = open(bucket, { store });
     const forking = failure(stopped.admin.forkFrom(source, { version: 2, signal: stop.signal }));
-    expect(await forking).toContain('OutcomeUnknown: whether version 2 was committed');
+    expect(await forking).toContain('OutcomeUnknown: it is not known whether version 2 was committed');
     await using target = open(bucket);
     expect(await target.admin.forkFrom(source, { version: 2 })).toMatchObject({
       version: 2n,
@@ -84,11 +84,11 @@ describe('fork', () => {
     await target.save({ version: 9, buffers: { a: bytes(1) } });
     const before = other.keys();
     expect(await failure(target.admin.forkFrom(source))).toBe(
-      'Conflict: memory://unnamed cannot be forked into memory://fork: it holds version 9 already',
+      'Conflict: memory://unnamed cannot be forked into memory://fork: it already holds version 9',
     );
     expect(other.keys()).toEqual(before);
     await using again = open(bucket);
-    expect(await failure(again.admin.forkFrom(source))).toMatch(/^InvalidArgument: .*both are one run/);
+    expect(await failure(again.admin.forkFrom(source))).toMatch(/^InvalidArgument: .*both are the same run/);
   });
 
   test('two at once into one place: the one that joins later finds what the first has made, and is refused', async () => {
@@ -99,7 +99,7 @@ describe('fork', () => {
     const store = interfered(bucket, isCatalog, () => first.admin.forkFrom(source, { version: 1 }));
     await using second = open(bucket, { store });
     const refused =
-      'Conflict: memory://unnamed cannot be forked into memory://to: it holds version 1 already';
+      'Conflict: memory://unnamed cannot be forked into memory://to: it already holds version 1';
     expect(await failure(second.admin.forkFrom(source, { version: 2 }))).toBe(refused);
     expect((await second.list()).map(({ version }) => version)).toEqual([1n]);
   });

@@ -237,5 +237,5 @@ test('an older catalog that somebody has put back is StoreRegressed', async () =
   await using next = open(bucket);
   await next.join();
   bucket.remove(keysOf(bucket, 'catalog/').at(-1) ?? '');
-  expect(await failure(check(bucket))).toMatch(/^StoreRegressed: .*only come to lineage 1, epoch 1/);
+  expect(await failure(check(bucket))).toMatch(/^StoreRegressed: .*only at lineage 1, epoch 1/);
 });

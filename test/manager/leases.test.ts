@@ -137,7 +137,7 @@ describe('what is no lease is said, and none is left', () => {
     expect(await failure(empty.admin.lease({ ttlMs: 1000 }))).toContain('NotFound');
     expect(await empty.admin.leases()).toEqual([]);
     expect(await failure(empty.admin.releaseLease('../run'))).toContain(
-      'InvalidArgument: "../run" is no lease',
+      'InvalidArgument: "../run" is not a lease id',
     );
     expect(await failure(empty.admin.leases({ version: -1 }))).toContain('InvalidArgument: version -1');
   });

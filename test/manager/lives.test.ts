@@ -363,7 +363,7 @@ describe('what a joining process voids', () => {
     await using next = processOf(bucket, 'ps-0', { logger });
     await next.join();
     expect(lines).toContain(
-      'warn: version 1, which process 7 on vm had delivered as writer 0 can no longer be committed: this process has taken its place',
+      'warn: version 1, which process 7 on vm had delivered as writer 0 can no longer be committed: this process replaced it',
     );
   });
 
@@ -402,7 +402,7 @@ describe('what a joining process voids', () => {
     });
     await next.join();
     expect(lines.join('\n')).toContain(
-      'warn: what earlier processes of this writer had delivered is not known',
+      'warn: the deliveries of earlier processes of this writer are not known',
     );
   });
 });
@@ -429,7 +429,7 @@ test('recover: what a superseded process had delivered will never be committed',
 describe('a life that cannot be used is refused before anything is sent', () => {
   test.each(['', '  ', 'x'.repeat(257), 'a\nb', '\ud800', 'parent'])('%j', (life) => {
     expect(() => processOf(newBucket(), life)).toThrow(
-      '1 to 256 characters, not only spaces, none of them a control character, and not "parent"',
+      '1 to 256 characters, not only spaces, without control characters, and not "parent"',
     );
   });
 

@@ -92,7 +92,7 @@ describe('a quarantine is final', () => {
       const result = await manager.admin.verify({ version: 2, level, quarantine: true });
       expect(store.left).toBeLessThan(1);
       expect(result).toMatchObject({ recorded: 'none', latest: 2n });
-      expect(result.note).toContain('a second look found something else');
+      expect(result.note).toContain('a second check found something else');
       expect((await manager.list())[0]?.state).toBe('live');
     },
   );

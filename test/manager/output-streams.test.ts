@@ -20,7 +20,7 @@ async function filesOf(manager: RunManager): Promise<[string, number][]> {
 
 describe('a commit after a stream has failed', () => {
   const failed = (name: string, reason: string) =>
-    `InvalidArgument: not written to the end: "${name}" (${reason}); write it again, or discard this checkpoint`;
+    `InvalidArgument: not completely written: "${name}" (${reason}); write it again, or discard this checkpoint`;
 
   test('refuses, names the file and the reason, and commits once it was written again', async () => {
     await using manager = open(newBucket());

@@ -163,7 +163,7 @@ describe('I1, I9: a page that is not what the entry says', () => {
     run.bucket.damage(page, (record) => record.fill(0x20, 200, 201));
     await using manager = open(run);
     expect(await failure(manager.get(1))).toContain(
-      `Corrupt: ${page} is not what belongs there: its sha256 is`,
+      `Corrupt: ${page} is not what it should be: its sha256 is`,
     );
     await expect(manager.get(1)).rejects.toMatchObject({ context: { key: page, catalog: 'newest' } });
   });
@@ -181,7 +181,7 @@ describe('I1, I9: a page that is not what the entry says', () => {
   test.each([
     ['another run', { runId: 'ffffffffffffffffffffffffffffffff' }, 'it is of run ffff'],
     ['another number', { seq: 77 }, 'it is of entry 77'],
-    ['no checkpoint', { checkpoints: [] }, 'the entry says other counts or ids of it'],
+    ['no checkpoint', { checkpoints: [] }, 'the entry gives other counts or ids for it'],
   ])('is of %s, with a right checksum: Corrupt', async (_, change, message) => {
     const run = await pagedRun();
     const entry = readEntry(run);
@@ -334,6 +334,6 @@ test('pins on one checkpoint have an end, which is said', async () => {
   for (let index = 0; index < 64; index++) await manager.admin.pin(1, `label ${index}`);
   await manager.admin.pin(1, 'label 3');
   expect(await failure(manager.admin.pin(1, 'one more'))).toBe(
-    'Conflict: version 1@1 has 64 pins already; take one of them away first',
+    'Conflict: version 1@1 has 64 pins already; unpin one of them first',
   );
 });

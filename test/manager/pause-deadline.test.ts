@@ -50,7 +50,7 @@ describe('the deadline of a pause', () => {
     expect(logged).toEqual([]);
     late.resolve();
     await pass(clock, 0);
-    expect(logged).toEqual(['letting training go on after pause() failed: the barrier broke']);
+    expect(logged).toEqual(['resuming training after pause() failed: the barrier broke']);
   });
 
   test('copying: TimedOut, and training goes on before the copy has wound down', async () => {
@@ -112,7 +112,7 @@ describe('the deadline of a pause', () => {
     const saving = failure(manager.save({ version: 1, buffers: MODEL, ...training.options, ...LIMIT }));
     await pass(clock, 5000);
     expect(await saving).toBe(
-      'TimedOut: pause(), sending the files and letting training go on took longer than 5 s',
+      'TimedOut: pause(), sending the files and resuming training took longer than 5 s',
     );
     expect(training.calls).toEqual(['pause', 'resume']);
     expect(bucket.keys().filter((key) => key.includes('/receipts/'))).toEqual([]);

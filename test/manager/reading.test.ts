@@ -171,7 +171,7 @@ describe('reading', () => {
     const saving = failure(manager.save({ version: 1, buffers: { a: bytes(1) }, onProgress }));
     await waiting.promise;
     await manager.close();
-    expect(await saving).toContain('OutcomeUnknown: whether version 1 was committed');
+    expect(await saving).toContain('OutcomeUnknown: it is not known whether version 1 was committed');
     await manager.close();
   });
 });

@@ -223,7 +223,7 @@ describe('skipped as asked', () => {
     );
     const { checkpoints, skipped } = await rebuild(bucket, { skip, logger });
     expect([checkpoints.length, skipped]).toEqual([3, []]);
-    expect(logged.join('\n')).toContain(`${skip[0]} was to be skipped, but it could be read this time`);
+    expect(logged.join('\n')).toContain(`${skip[0]} is not skipped, because this time it could be read`);
   });
 
   test('releasing what is not held is a Conflict that names what is', async () => {
@@ -233,10 +233,12 @@ describe('skipped as asked', () => {
     await using manager = open(bucket);
     const other = key.replace('version_3', 'version_2');
     expect(await failure(manager.admin.releaseSkipped(other))).toMatch(
-      new RegExp(`^Conflict: .*is not held; .*${key}$`),
+      new RegExp(`^Conflict: .*is not a skipped manifest; .*${key}$`),
     );
     await manager.admin.releaseSkipped(key);
-    expect(await failure(manager.admin.releaseSkipped(key))).toMatch(/^Conflict: .*is held: nothing$/);
+    expect(await failure(manager.admin.releaseSkipped(key))).toMatch(
+      /^Conflict: .*a rebuild skipped these: nothing$/,
+    );
   });
 });
 

@@ -213,7 +213,7 @@ describe('pins', () => {
     const settings = { ...SETTINGS, recordTimeoutMs: 30, retryDelayMsMax: 1 };
     await using manager = run.open({ store, settings });
     expect(await failure(manager.admin.pin(1, 'paper'))).toBe(
-      'OutcomeUnknown: whether the pin of version 1 took effect cannot be known now',
+      'OutcomeUnknown: it is not known whether the pin of version 1 took effect',
     );
     isDown = false;
     await using other = run.open();

@@ -124,7 +124,7 @@ describe('rollback', () => {
     await using person = open(bucket, { store, settings });
     await expect(person.admin.rollback({ to: 1, reason: 'x' })).rejects.toMatchObject({
       code: 'OutcomeUnknown',
-      message: 'whether the rollback took effect cannot be known now',
+      message: 'it is not known whether the rollback took effect',
       context: { token: expect.stringMatching(/^hf1-/) },
     });
     expect((await manager.admin.log())[0]?.kind).toBe('rollback');
@@ -153,7 +153,9 @@ describe('rollback: what cannot be done is said, and nothing is changed', () => 
     );
     const { bucket, manager } = await savedRun([1, 2, 3]);
     const refused = (to: number) => failure(manager.admin.rollback({ to, reason: 'x' }));
-    expect(await refused(7)).toBe('NotFound: there is no version 7: the newest of 3 that can be restored is 3');
+    expect(await refused(7)).toBe(
+      'NotFound: there is no version 7: the newest of 3 that can be restored is 3',
+    );
     await quarantine(bucket, manager, 2);
     expect(await refused(2)).toMatch(/^Conflict: version 2 is quarantined: verify: /);
     await manager.admin.rollback({ to: 1, reason: 'x' });
@@ -167,7 +169,7 @@ describe('rollback: what cannot be done is said, and nothing is changed', () => 
     const refused = (to: number) => failure(manager.admin.rollback({ to, reason: 'x' }));
     const rules = { keepLast: 1, graceMs: 3_600_000 };
     await manager.admin.collect({ policy: rules, force: true });
-    expect(await refused(1)).toBe('Conflict: version 1 is being retired: take it back first');
+    expect(await refused(1)).toBe('Conflict: version 1 is being retired: undelete it first');
     expect(await failure(manager.admin.lease({ version: 1, ttlMs: 1000 }))).toContain(
       'NotFound: version 1 is being retired',
     );

@@ -67,7 +67,7 @@ describe('save and restore', () => {
     const keys = () => bucket.keys().toSorted();
     const before = keys();
     await using second = open(bucket);
-    const refused = `Conflict: no version is left: ${highest}, the highest that there can be, is committed or begun already`;
+    const refused = `Conflict: no version is left: ${highest}, the highest possible version, is already committed or begun`;
     expect(await failure(second.save({ buffers: { a: bytes(1) } }))).toBe(refused);
     expect(keys()).toEqual(before);
     // The owner of the run has already joined, and gets the same error.
@@ -188,7 +188,7 @@ describe('checkpoints with streams', () => {
     await using manager = open(newBucket());
     await manager.save({ version: 1, buffers: { a: bytes(1) } });
     const checkpoint = await manager.get(1);
-    expect(() => checkpoint?.openOutputStream('b')).toThrow('cannot be written');
+    expect(() => checkpoint?.openOutputStream('b')).toThrow('can no longer be written');
     expect(await failure(readAll(checkpoint?.openInputStream('b') as ReadableStream))).toContain('NotFound');
   });
 });
@@ -300,7 +300,7 @@ describe('several writers', () => {
     expect((await survivor.commit({ version: 8 })).version).toBe(8n);
     expect(await failure(survivor.commit())).toContain('NotFound');
     expect(await survivor.recover(token)).toMatchObject({ outcome: 'committed' });
-    expect(await failure(survivor.recover('nonsense'))).toContain('InvalidArgument: this is no token');
+    expect(await failure(survivor.recover('nonsense'))).toContain('InvalidArgument: this is not a token');
   });
 
   test('I7: the token of a save that was overtaken says that it is not committed and never will be', async () => {
@@ -330,7 +330,7 @@ describe('several writers', () => {
     expect(await failure(old.save({ version: 3, buffers: { a: bytes(3) } }))).toContain('Fenced');
     await using again = job(bucket, 0, 1, 'job-0');
     expect(await failure(again.save({ version: 3, buffers: { a: bytes(3) } }))).toContain(
-      'attempt "job-0" has passed',
+      'attempt "job-0" is no longer current',
     );
     expect((await young.latest())?.version).toBe(2n);
   });

@@ -125,7 +125,7 @@ describe('a save with staging', () => {
     };
     const saving = manager.save({ version: 1, buffers: { a: bytes(9), b: bytes(1) }, staging });
     expect(await failure(saving)).toBe(
-      'Unexpected: the staging made 1 copies of 2 files; it has to make one of each',
+      'Unexpected: the staging made 1 copies of 2 files; it must make one of each',
     );
     expect(honest).toMatchObject({ heldCount: 0, releaseCount: 1 });
     expect(store.calls).toEqual([]);

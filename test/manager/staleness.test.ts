@@ -90,7 +90,7 @@ describe('onStale', () => {
     expect(await save({ onStale: 'loud' })).toBe(
       'InvalidArgument: onStale is "loud"; it takes warn, fail, off',
     );
-    expect(await save({ shouldChange: ['!'] })).toContain('InvalidArgument: "!" is no glob');
+    expect(await save({ shouldChange: ['!'] })).toContain('InvalidArgument: "!" is not a glob');
     expect(bucket.keys()).toEqual([]);
   });
 });

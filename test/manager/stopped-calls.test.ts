@@ -222,7 +222,7 @@ describe('a call of several decisions that is stopped after the first', () => {
         isDone: async () => true,
         decides: /^catalog\//,
       },
-      'the pin "best" was taken from version 1',
+      'the pin "best" was removed from version 1',
     ));
 
   test.each([

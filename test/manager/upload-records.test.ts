@@ -269,7 +269,7 @@ describe('the end of an upload', () => {
     });
     expect((await manager.save(SAVE)).isCommitted).toBe(true);
     expect(recordKeys(bucket)).toHaveLength(1);
-    expect(logged).toContain('deleting upload records failed, which does no harm');
+    expect(logged).toContain('deleting upload records failed, which is harmless');
     await manager.close();
   });
 });

@@ -173,7 +173,7 @@ describe('what the catalog learns', () => {
       store.create = () => Promise.reject(new CheckpointError(code, 'no writing here'));
       await using manager = open(bucket, { store });
       const told = (result: VerifyResult) => [result.recorded, result.note, result.problems.length];
-      const note = 'the catalog does not say so: no writing here';
+      const note = 'this could not be recorded in the catalog: no writing here';
       expect(told(await manager.admin.verify())).toEqual(['none', note, 0]);
       flip(bucket, keyOf(bucket, 2, '/a'));
       expect(told(await manager.admin.verify({ quarantine: true }))).toEqual(['none', note, 1]);

@@ -258,7 +258,7 @@ describe('what is refused', () => {
     await using from = open(runs.from);
     await using to = open(runs.from);
     expect(await failure(to.admin.mirrorFrom(from))).toContain('InvalidArgument');
-    expect(await failure(to.admin.mirrorFrom(to))).toContain('both are one run');
+    expect(await failure(to.admin.mirrorFrom(to))).toContain('both are the same run');
   });
 
   test('where nothing was ever saved there is no run to copy from', async () => {

@@ -85,7 +85,7 @@ describe('readInto', () => {
     const { call } = await read(refusal(412, 'PreconditionFailed'), 'e1');
     const error = await errorOf(call);
     expect([error.code, error.status]).toEqual(['Corrupt', 'permanent']);
-    expect(error.message).toContain('another object by now');
+    expect(error.message).toContain('was replaced by another object');
   });
 
   test('a store that ignores the condition and sends another object is found by its etag', async () => {
@@ -223,7 +223,7 @@ describe('list', () => {
     const server = await scriptedS3(() => page(body));
     expect(await errorOf(allPages(await server.open()))).toMatchObject({
       code: 'Unavailable',
-      message: expect.stringContaining('the answer was cut off or changed on its way'),
+      message: expect.stringContaining('the answer was cut off or changed in transit'),
     });
   });
 
@@ -270,7 +270,7 @@ describe('list', () => {
         expect(await errorOf(allPages(store))).toMatchObject({
           code: 'Unavailable',
           status: 'temporary',
-          message: expect.stringContaining('the answer was cut off or changed on its way'),
+          message: expect.stringContaining('the answer was cut off or changed in transit'),
         });
         isCut = false;
         const [found] = await allPages(store);

@@ -106,7 +106,7 @@ describe('create', () => {
   test('413 of a proxy names the size, not the endpoint, as what is wrong', async () => {
     const { error } = await createAnswered({ status: 413, body: '<html>Request Entity Too Large</html>' });
     expect(error.code).toBe('InvalidConfig');
-    expect(error.message).toContain('refuses requests of this size');
+    expect(error.message).toContain('rejects requests of this size');
   });
 
   test('507: the store has no room left', async () => {

@@ -111,7 +111,7 @@ describe('settings', () => {
       'lifecycle',
     );
     expect(fact.seen).toBe('rule "r" deletes objects 30 days after they are written');
-    expect(fact.concern?.meaning).toContain('cannot be restored');
+    expect(fact.concern?.meaning).toContain('no longer be restored');
   });
 
   const lock = (inner: string) =>
@@ -121,7 +121,7 @@ describe('settings', () => {
   const retention = (inner: string) =>
     lock(`<Rule><DefaultRetention><Mode>COMPLIANCE</Mode>${inner}</DefaultRetention></Rule>`);
   test.each<[string, Answer, string, boolean]>([
-    ['without retention', lock(''), 'on, without a retention of its own', false],
+    ['without retention', lock(''), 'on, without a default retention', false],
     ['for days', retention('<Days>30</Days>'), 'each object is kept for 30 days (COMPLIANCE)', true],
     ['for a year', retention('<Years>1</Years>'), 'each object is kept for 1 year (COMPLIANCE)', true],
   ])('object lock %s', async (_, answer, seen, isWarned) => {
@@ -143,7 +143,7 @@ describe('settings', () => {
     const without = bucket({ encryption: encryption(kms) });
     expect((await factsOf(without))('encryption')).toMatchObject({
       seen: 'aws:kms by default, a key of its own, no bucket key',
-      concern: { advice: expect.stringContaining('bucket key') },
+      concern: { advice: expect.stringContaining('Bucket Key') },
     });
     const withKey = bucket({ encryption: encryption(`${kms}<BucketKeyEnabled>true</BucketKeyEnabled>`) });
     expect((await factsOf(withKey))('encryption').concern).toBeUndefined();
@@ -187,7 +187,7 @@ describe('what is not told', () => {
       ['versioning', 'object-lock', 'lifecycle', 'abandoned-uploads', 'encryption', 'access'].map((id) => {
         const { seen, concern } = of(id);
         expect(concern).toBeUndefined();
-        return /^not told without (s3:\w+)$/.exec(seen)?.[1];
+        return /^not readable: it needs (s3:\w+)$/.exec(seen)?.[1];
       }),
     ).toEqual([
       's3:GetBucketVersioning',
@@ -201,13 +201,13 @@ describe('what is not told', () => {
 
   test('a store that knows no such setting says so', async () => {
     const of = await factsOf(all(refusal(501, 'NotImplemented')));
-    expect(of('versioning').seen).toBe('this store does not tell (NotImplemented)');
+    expect(of('versioning').seen).toBe('this store does not report it (NotImplemented)');
   });
 
   test('versions whose rules are not told are a warning', async () => {
     const versioning = xml('<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>');
     const of = await factsOf(bucket({ versioning, lifecycle: refusal(403, 'AccessDenied') }));
-    expect(of('versioning').seen).toContain('is not told');
+    expect(of('versioning').seen).toContain('it is not known');
     expect(of('versioning').concern).toBeDefined();
   });
 
@@ -309,7 +309,7 @@ describeOnMinio('settings of a MinIO', {}, (server) => {
     const store = await openS3Store(uri, credentialsEnv(credentials));
     const facts = await inspect(store);
     await store.close();
-    const untold = facts.filter(({ seen }) => seen.startsWith('not told without s3:'));
+    const untold = facts.filter(({ seen }) => seen.startsWith('not readable: it needs s3:'));
     expect(untold.map(({ id }) => id)).toEqual(
       expect.arrayContaining(['versioning', 'lifecycle', 'encryption']),
     );

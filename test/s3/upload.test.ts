@@ -205,7 +205,7 @@ describe('listUploads', () => {
     ])
       expect(await errorOf(call)).toMatchObject({
         code: 'InvalidArgument',
-        message: expect.stringContaining('nobody knows the size of its parts'),
+        message: expect.stringContaining('does not show the size of its parts'),
       });
     await resumed.abort();
     expect(server.requests.map(({ method }) => method)).toEqual(['GET', 'GET', 'DELETE']);

@@ -54,16 +54,11 @@ describe.each(STORES)('%s behind a proxy', (_title, uriOf, env) => {
       '407',
       saying(407),
       'Denied',
-      'the proxy of HTTPS_PROXY wants credentials, or other ones than it was given (HTTP 407)',
+      'the proxy of HTTPS_PROXY requires credentials, or rejects those it was given (HTTP 407)',
     ],
-    [
-      '403',
-      saying(403),
-      'Denied',
-      'the proxy of HTTPS_PROXY does not let requests to this server through (HTTP 403)',
-    ],
+    ['403', saying(403), 'Denied', 'the proxy of HTTPS_PROXY rejects requests to this server (HTTP 403)'],
     ['502', saying(502), 'Unavailable', 'the proxy of HTTPS_PROXY cannot reach the server (HTTP 502)'],
-    ['405', saying(405), 'InvalidConfig', 'the proxy of HTTPS_PROXY does not do what a proxy does'],
+    ['405', saying(405), 'InvalidConfig', 'the proxy of HTTPS_PROXY does not answer like a proxy'],
     ['the end of the connection', 'hang up', 'Unavailable', 'cannot list'],
   ])('that answers CONNECT with %s', async (_name, refusal, code, words) => {
     const proxy = await startProxy({ refusal });
@@ -79,7 +74,7 @@ describe.each(STORES)('%s behind a proxy', (_title, uriOf, env) => {
     const uri = uriOf('http://store.example');
     const error = await refusedWith(uri, { ...env, http_proxy: login(proxy.url) });
     expect(error.code).toBe('Denied');
-    expect(error.message).toContain('the proxy of http_proxy wants credentials');
+    expect(error.message).toContain('the proxy of http_proxy requires credentials');
     expect(proxy.asked[0]).toMatch(/^GET http:\/\/store\.example\//);
   });
 
@@ -106,7 +101,7 @@ describe.each(STORES)('%s behind a proxy', (_title, uriOf, env) => {
     const error = await errorOf(openStore(uri, { ...env, HTTP_PROXY: value }));
     expect(error.code).toBe('InvalidConfig');
     expect(error.message).toMatch(
-      /^HTTP_PROXY names no proxy that can be used; accepted: http:\/\/host:port/,
+      /^HTTP_PROXY is not the URL of a usable proxy; accepted: http:\/\/host:port/,
     );
     expect(marks.foundIn(loggedForms(error, inspected))).toEqual([]);
     expect(server.connections).toBe(0);
@@ -132,9 +127,9 @@ test('S3 of AWS itself: a proxy that cannot be used is told at the first request
     https_proxy: `socks5://${PASSWORD}`,
   };
   const error = await refusedWith('s3://bucket/run?region=us-east-1', env);
-  expect([error.code, error.message.slice(0, 42)]).toEqual([
+  expect([error.code, error.message.slice(0, 44)]).toEqual([
     'InvalidConfig',
-    'https_proxy names no proxy that can be use',
+    'https_proxy is not the URL of a usable proxy',
   ]);
 });
 

@@ -177,7 +177,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'retention takes what the attempt resumed from': {
     file: 'plan/apply-keeping.ts',
-    find: "if (state.resumedFrom && idEquals(state.resumedFrom, id)) return 'the present attempt resumed from it';",
+    find: "if (state.resumedFrom && idEquals(state.resumedFrom, id)) return 'the current attempt resumed from it';",
     replace: '',
     seed: FIRST_COLLECTING_SEED + 43,
   },

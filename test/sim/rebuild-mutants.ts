@@ -17,8 +17,8 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'a rebuild lists the catalog again before its mark': {
     file: 'manager/mend/rebuild.ts',
-    find: `${MARK}\n  if (!mark.isOurs) throw conflict(run, 'another rebuild or a new writer has come first');\n  try {\n    await ensureRun(run, entry.runId, signal);\n    if (await isRebuilt(run, entry, signal)) return;`,
-    replace: `if (await isRebuilt(run, entry, signal)) return;\n  ${MARK}\n  if (!mark.isOurs) throw conflict(run, 'another rebuild or a new writer has come first');\n  try {\n    await ensureRun(run, entry.runId, signal);`,
+    find: `${MARK}\n  if (!mark.isOurs) throw conflict(run, 'another rebuild or a new writer came first');\n  try {\n    await ensureRun(run, entry.runId, signal);\n    if (await isRebuilt(run, entry, signal)) return;`,
+    replace: `if (await isRebuilt(run, entry, signal)) return;\n  ${MARK}\n  if (!mark.isOurs) throw conflict(run, 'another rebuild or a new writer came first');\n  try {\n    await ensureRun(run, entry.runId, signal);`,
     seed: FIRST_LOSING_SEED + 37,
   },
   'a rebuild makes no mark': {
@@ -29,7 +29,7 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   "a rebuild takes another's mark for its own": {
     file: 'manager/mend/rebuild.ts',
-    find: "if (!mark.isOurs) throw conflict(run, 'another rebuild or a new writer has come first');",
+    find: "if (!mark.isOurs) throw conflict(run, 'another rebuild or a new writer came first');",
     replace: '',
     seed: FIRST_LOSING_SEED + 21,
   },

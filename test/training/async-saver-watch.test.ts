@@ -146,7 +146,7 @@ describe('a save that takes longer than sloMs', () => {
     manager.last.commit();
     await turn();
     expect(warnings).toEqual([
-      expect.stringContaining('version 3 is late: 61 s after the call it has ended'),
+      expect.stringContaining('version 3 is late: 61 s after the call it has only now ended'),
     ]);
     expect(saver.report.late).toBe(1);
   });
@@ -165,8 +165,8 @@ describe('a save of which nothing is heard', () => {
     expect(warnings).toEqual([]);
     await clock.advance(1);
     expect(warnings).toEqual([
-      'nothing was heard of version 3 for 80 s: 2.0 of 12.0 GiB (16 %), at model.bin, writer 1 of 4; ' +
-        'model.bin has 2.0 of 8.0 GiB; last repeat 30 s ago: put model.bin: connection reset',
+      'no progress of version 3 for 80 s: 2.0 of 12.0 GiB (16 %), at model.bin, writer 1 of 4; ' +
+        'model.bin has 2.0 of 8.0 GiB; last retry 30 s ago: put model.bin: connection reset',
     ]);
     await clock.advance(80 * SECOND);
     expect(warnings).toHaveLength(2);
@@ -263,7 +263,7 @@ describe('a save of which nothing is heard', () => {
       await begin();
       await clock.advance(80 * SECOND);
       await turn();
-      expect(heard).toEqual([expect.stringContaining('HoldfastTraining: nothing was heard of version 3')]);
+      expect(heard).toEqual([expect.stringContaining('HoldfastTraining: no progress of version 3')]);
     } finally {
       process.off('warning', listen);
     }
@@ -280,7 +280,7 @@ describe('onStall: fail', () => {
     await expect(saver.settled()).rejects.toMatchObject({
       code: 'TimedOut',
       message:
-        'the save was stopped: nothing was heard of version 3 for 80 s: 0.0 of 12.0 GiB (0 %), at model.bin, writer 1 of 4; model.bin has 0.0 of 8.0 GiB',
+        'the save was stopped: no progress of version 3 for 80 s: 0.0 of 12.0 GiB (0 %), at model.bin, writer 1 of 4; model.bin has 0.0 of 8.0 GiB',
       context: { version: 3n, writer: 1 },
     });
     expect(warnings).toEqual([]);
@@ -332,7 +332,7 @@ describe('onStall: fail', () => {
     const failed = expect(started).rejects.toMatchObject({
       code: 'TimedOut',
       message:
-        'the save was stopped: nothing was heard of the next version for 80 s: it is still being copied, writer 0 of 1',
+        'the save was stopped: no progress of the next version for 80 s: it is still being copied, writer 0 of 1',
     });
     await clock.advance(80 * SECOND);
     await failed;

@@ -225,7 +225,7 @@ describe('close', () => {
     const { manager, saver } = await setUpStarted();
     const waiting = saver.saveAsync(SOURCES);
     const closed = saver.close();
-    const refused = 'InvalidArgument: the saver is closed; it saves nothing any more';
+    const refused = 'InvalidArgument: the saver is closed and saves nothing more';
     for (const call of [saver.saveAsync(SOURCES), saver.saveStreams(async () => undefined)])
       expect(
         await call.catch((error: unknown) => isCheckpointError(error) && `${error.code}: ${error.message}`),

@@ -216,9 +216,9 @@ test('a store that does not answer: the save is stopped in the end, and says at 
   await clock.advance(60_000);
   const said = await failure(saver.settled());
   expect(said).toContain(
-    'TimedOut: the save was stopped: nothing was heard of version 0 for 60 s: 10 of 1010 bytes (0 %), at weights, writer 0 of 1',
+    'TimedOut: the save was stopped: no progress of version 0 for 60 s: 10 of 1010 bytes (0 %), at weights, writer 0 of 1',
   );
-  expect(said).toMatch(/weights has 0 of 1000 bytes; last repeat [\d.]+ s ago: .*no answer for 20 s/);
+  expect(said).toMatch(/weights has 0 of 1000 bytes; last retry [\d.]+ s ago: .*no answer for 20 s/);
   isSilent = false;
   await saver.saveAsync({ buffers });
   expect(await saver.settled()).toMatchObject({ isCommitted: true });

@@ -253,11 +253,11 @@ describe('an error never means elected', () => {
     );
     expect(error).toMatchObject({
       code: 'OutcomeUnknown',
-      message: 'whether grant 1 was written cannot be known now',
+      message: 'it is not known whether grant 1 was written',
       context: { token: expect.stringMatching(/^hf1-/) },
       cause: {
         code: 'TimedOut',
-        message: expect.stringContaining('asking who saves the model took longer than 120 s'),
+        message: expect.stringContaining('asking which trainer saves the model took longer than 120 s'),
       },
     });
   });
@@ -277,7 +277,7 @@ describe('an error never means elected', () => {
     );
     expect(error).toMatchObject({
       code: 'Corrupt',
-      message: `${keyOf(2)} is not what belongs there: it says that it is grant 1`,
+      message: `${keyOf(2)} is not what it should be: it says that it is grant 1`,
     });
   });
 

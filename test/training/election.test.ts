@@ -119,7 +119,7 @@ describe('A14: one holder', () => {
       const ask = slowTrainer('a', 1000, call);
       await expect(ask()).rejects.toMatchObject({
         code: 'TimedOut',
-        message: 'asked to be elected for 1000 ms, which were over when the answer came',
+        message: 'asked to be elected for 1000 ms, which had passed before the answer arrived',
       });
       expect(await ask()).toBe(true); // no other trainer is elected
     },

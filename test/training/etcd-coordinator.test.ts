@@ -224,7 +224,7 @@ describeOnEtcd('EtcdCoordinator', (server) => {
     const world = await job.newWorker().rendezvous();
     await expect(job.newWorker({ maxWorkers: 2 }).rendezvous()).rejects.toMatchObject({
       code: 'InvalidArgument',
-      message: 'maxWorkers 2: a worker that is there has 1, and all are to have the same',
+      message: 'maxWorkers 2: another worker has 1, and all must have the same',
     });
     await expect(world.allGather(new Uint8Array(1024 ** 2 + 1))).rejects.toMatchObject({
       code: 'InvalidArgument',

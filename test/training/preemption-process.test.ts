@@ -49,7 +49,7 @@ test('the last step ends, its state is saved though it is not due, and the next 
     value: WAITS_AT_STEP,
     durable: 2,
     lost: null,
-    text: 'preempted: nothing is under way; the newest durable version is 2',
+    text: 'preempted: no save is in progress; the newest durable version is 2',
   });
   expect(await resumedValue(uri)).toBe(WAITS_AT_STEP);
 });

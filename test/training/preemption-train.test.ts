@@ -150,7 +150,7 @@ describe('with a saver', () => {
     });
     await scene.clock.advance(0);
     expect([scene.state.value, isOver, scene.copied]).toEqual([3, false, [1]]);
-    expect(scene.logged).toEqual(Array(2).fill('info: a checkpoint was left out: another save is in flight'));
+    expect(scene.logged).toEqual(Array(2).fill('info: a checkpoint was skipped: another save is in flight'));
     scene.saver.commit();
     expect(await training).toBe(scene.state);
     expect(scene.coordinator.calls.filter((call) => call.startsWith('onError'))).toEqual([]);
@@ -172,7 +172,7 @@ describe('with a saver', () => {
     await scene.train();
     expect(scene.copied).toEqual([1, 2, 3]);
     expect(scene.coordinator.calls).toContain('onError busy');
-    expect(scene.logged).toEqual(['warn: a checkpoint could not be saved, training goes on: busy']);
+    expect(scene.logged).toEqual(['warn: a checkpoint could not be saved; training continues: busy']);
   });
 
   it('a second try that fails as well waits for the next step that is due', async () => {
@@ -342,7 +342,7 @@ describe('at a notice', () => {
     await scene.clock.advance(DEADLINE_MS);
     await training;
     expect(scene.preemption.report?.text).toBe(
-      'preempted: the last state could not be saved: the step that was under way had not ended; ' +
+      'preempted: the last state could not be saved: the step in progress had not ended; ' +
         'no version is durable, all that was trained is lost',
     );
     step.resolve();

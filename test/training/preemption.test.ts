@@ -43,7 +43,7 @@ describe('a save in flight', () => {
     expect(await preemption.finished).toEqual({
       durable: 7n,
       lost: null,
-      text: 'preempted: nothing is under way; the newest durable version is 7',
+      text: 'preempted: no save is in progress; the newest durable version is 7',
     });
     expect(clock.sleeperCount).toBe(0);
     expect(logged).toEqual(['info: preempted: 25 s left', `info: ${preemption.report?.text}`]);

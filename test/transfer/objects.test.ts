@@ -76,7 +76,7 @@ describe('an object that no checkpoint describes', () => {
       const error = await failureOf(call);
       expect([error.code, error.message]).toEqual([
         'SourceChanged',
-        expect.stringContaining('dir/a is another object by now: 300077 bytes with etag'),
+        expect.stringContaining('dir/a was replaced by another object: 300077 bytes with etag'),
       ]);
     }
     await source.close();
@@ -199,7 +199,7 @@ describe('objects below a prefix', () => {
     const error = await failureOf(list('dir/', 10));
     expect([error.code, error.message]).toEqual([
       'InvalidArgument',
-      'more than 10 objects below "dir/" of memory://unnamed; name a place with fewer',
+      'more than 10 objects below "dir/" of memory://unnamed; give a prefix with fewer',
     ]);
     expect(store.calls).toHaveLength(1);
   });

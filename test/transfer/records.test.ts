@@ -118,7 +118,7 @@ describe('a create that the store refuses by its checksum', () => {
     const error = await failureOf(records.create('new', bytesOf(5), options));
     expect(error).toMatchObject({ code: 'Corrupt', status: 'permanent' });
     expect(error.context['advice']).toEqual([
-      expect.stringContaining('nothing that is stored is damaged'),
+      expect.stringContaining('no stored object is damaged'),
       expect.stringContaining('repeat the call'),
     ]);
     expect(store.calls).toHaveLength(3);

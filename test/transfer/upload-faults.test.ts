@@ -146,7 +146,7 @@ describe('a store that refused the bytes on the way', () => {
       });
       const error = await failureOf(rig.transfer.upload(rig.items));
       expect(error).toMatchObject({ code: 'Corrupt', status: 'exhausted' });
-      expect(error.context['advice']).toContainEqual(expect.stringContaining('nothing that is stored'));
+      expect(error.context['advice']).toContainEqual(expect.stringContaining('no stored object is damaged'));
     },
   );
 
@@ -177,7 +177,7 @@ describe('a store that refused the bytes on the way', () => {
     const error = await failureOf(rig.transfer.upload(rig.items.slice(0, 1)));
     expect(error).toMatchObject({ code: 'Corrupt', status: 'exhausted' });
     expect(error.message).toContain('tried 3 times');
-    expect(error.context['advice']).toContainEqual(expect.stringContaining('nothing that is stored'));
+    expect(error.context['advice']).toContainEqual(expect.stringContaining('no stored object is damaged'));
     expect(rig.store.calls.filter(({ operation }) => operation === 'abort')).toHaveLength(3);
     expect([rig.bucket.openUploads(), rig.source.closeCount]).toEqual([[], 1]);
   });

@@ -177,7 +177,7 @@ describe('sources', () => {
       },
     });
     const error = await failureOf(transfer.upload([bytesItem('a', shrinking)]));
-    expect(error.message).toBe(`the bytes to save have shrunk from ${3 * PART} to ${PART}`);
+    expect(error.message).toBe(`the source has shrunk from ${3 * PART} to ${PART} bytes`);
     expect([error.code, bucket.keys(), isWhole(transfer)]).toEqual(['SourceChanged', [], true]);
   });
 

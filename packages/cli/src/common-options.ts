@@ -32,8 +32,11 @@ export const progress = value(
   parseChoice(['auto', 'bars', 'plain', 'json']),
   ['auto', 'bars', 'plain', 'json'],
 );
-export const quiet = flag('-q, --quiet', 'no progress and no messages, only errors and what was asked for');
-export const verbose = flag('-v, --verbose', 'say where each value came from; errors with their stack');
+export const quiet = flag(
+  '-q, --quiet',
+  'print only errors, warnings and results of commands that read; no progress',
+);
+export const verbose = flag('-v, --verbose', 'say where each value came from; print errors with their stack');
 export const noColor = flag('--no-color', 'no colour');
 
 /** Output options of every command. */
@@ -41,7 +44,7 @@ export const OUTPUT_OPTIONS = [json, progress, quiet, verbose, noColor] as const
 
 export const storeModule = list(
   '--store-module <file>',
-  'a JavaScript file that adds schemes of URIs; may be repeated',
+  'a JavaScript file that adds URI schemes; may be repeated',
   (text) => text,
 );
 
@@ -52,12 +55,12 @@ export const version = value('--version <v>', 'the version', parseVersion);
 /** Identifies one checkpoint: a rollback may have left another with the same version. */
 export const checkpoint = value(
   '--version <v>',
-  'the version; V@L: that of lineage L, as `list` shows what a rollback left behind',
+  'the version; V@L: one of lineage L that a rollback left behind, as `list` shows it',
   parseReference,
 );
 export const checkpointOrLatest = value(
   '--version <v>',
-  'the version, or V@L as `list` shows what a rollback left behind; default: the latest',
+  'the version; V@L: one of lineage L that a rollback left behind, as `list` shows it; default: the latest',
   parseReferenceOrLatest,
 );
 export const label = value('--label <text>', 'a label', (text) => text);
@@ -96,12 +99,12 @@ export function requiredCheckpoint(call: Call): CheckpointReference {
 export const writer = value('--writer <i/n>', 'this process is writer I of N; I counts from 0', parseWriter);
 export const attempt = value(
   '--attempt <id>',
-  'id of this start of the job: the same in all its processes, never used again',
+  'id of this start of the job: the same in all its processes, and never used again',
   (text) => text,
 );
 export const life = value(
   '--life <id>',
-  'name of the trainer, new at each of its starts: all that it starts is one writer; or "parent"',
+  'name of the trainer, new at each start: all commands that it starts are one writer; or "parent"',
   parseLife,
 );
 export const timeout = value(
@@ -117,16 +120,16 @@ export const metric = list(
 export const meta = list('--meta <key=value>', 'metadata of this checkpoint; may be repeated', parseMeta);
 export const concurrency = value(
   '--concurrency <n>',
-  'requests in flight; default: what the store prefers',
+  'requests in flight; default: what suits the store',
   parseWhole(1, 1024),
 );
 export const buffer = value(
   '--buffer <size>',
-  'memory for bytes on their way, such as 1GiB; default 256MiB',
+  'memory for data in flight, such as 1GiB; default 256MiB',
   parseSize,
 );
 export const limitRate = value(
   '--limit-rate <rate>',
-  'payload to send in a second, at most, such as 50MiB/s; default: no limit',
+  'most payload to send in a second, such as 50MiB/s; default: no limit',
   parseRate,
 );

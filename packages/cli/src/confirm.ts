@@ -34,7 +34,7 @@ export function requirePerson(
   otherwise: string,
 ): Ask {
   if (ask !== null) return ask;
-  throw usageError(`${command.name} asks first, and there is no terminal to ask at`, [otherwise]);
+  throw usageError(`${command.name} must ask first, and there is no terminal`, [otherwise]);
 }
 
 /** Resolves if the answer is yes. Throws `Aborted` for any other answer. */

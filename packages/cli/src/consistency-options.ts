@@ -8,13 +8,13 @@ import { BadValue, parseVersion } from './values.ts';
 
 const consistency = value(
   '--consistency <how>',
-  'polluted: training goes on during the save, so the bytes are of no single moment; show tells it',
+  'polluted: training continues during the save, so the bytes are not of a single moment; `show` reports it',
   parseConsistency,
   ['polluted'],
 );
 const stateVersion = value(
   '--state-version <n>',
-  "with --consistency: the version of this writer's state; default: the checkpoint's",
+  "with --consistency: the version of this writer's state; default: that of the checkpoint",
   parseVersion,
 );
 
@@ -22,7 +22,7 @@ export const CONSISTENCY_OPTIONS = [consistency, stateVersion] as const;
 
 function parseConsistency(text: string): 'polluted' {
   if (text === 'polluted') return text;
-  const why = text === 'paused' ? '; a command cannot stop the training, `save` of the library can' : '';
+  const why = text === 'paused' ? '; a command cannot pause the training, but `save` of the library can' : '';
   throw new BadValue(`"${text}" is not accepted; write polluted${why}`);
 }
 
@@ -31,8 +31,8 @@ export function consistencyOf(call: Call): Pick<SaveOptions, 'consistency' | 'st
   const given = call.get(stateVersion);
   const how = call.get(consistency);
   if (given !== undefined && how === undefined) {
-    throw usageError('--state-version goes with --consistency polluted', [
-      'a save that says nothing of its consistency says nothing of its state either',
+    throw usageError('--state-version needs --consistency polluted', [
+      'a save without --consistency records no state version',
     ]);
   }
   return { consistency: how, stateVersion: given };

@@ -29,7 +29,7 @@ export function diffText({ before, after, files }: DiffResult, style: Style): st
     style('bold', `version ${idText(before, after)} → ${idText(after, before)}`),
     ...lines,
     same.length === 0
-      ? 'no file is the same'
+      ? 'no file is unchanged'
       : `${differing.length === 0 ? 'all the same' : 'the same'}: ${formatPlural(same.length, 'file')}, ${formatBytes(sameBytes)}`,
   ].join('\n');
 }

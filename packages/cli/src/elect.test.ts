@@ -83,7 +83,7 @@ describe('elect', () => {
     [['--for', '1m'], 'elect needs --id'],
     [['--id', 't0'], 'elect needs --for'],
     [['--id', '', '--for', '1m'], 'trainer id is ""; it takes text'],
-    [['--id', '../t0', '--for', '1m'], 'is no name of a directory: it takes 1 to 255 bytes'],
+    [['--id', '../t0', '--for', '1m'], 'is not a directory name: it takes 1 to 255 bytes'],
     [['--id', 't0', '--for', '0'], '--for: "0" is out of range; it takes 1ms to 7d'],
     [['--id', 't0', '--for', '8d'], '--for: "8d" is out of range; it takes 1ms to 7d'],
     [['--id', 't0', '--for', '10'], '--for: "10" has no unit'],

@@ -87,7 +87,7 @@ describe('resolveJob', () => {
   it('rank 0 under a launcher is told how to save alone', () => {
     const lone = errorOf(() => resolveJob(none, { ...torchrun, RANK: '0' }));
     expect(lone.context['advice']).toContain(
-      'if rank 0 alone saves, pass --writer 0/1: it needs no attempt then',
+      'if only rank 0 saves, pass --writer 0/1, which needs no attempt',
     );
     expect(errorOf(() => resolveJob(none, torchrun)).context['advice']).not.toContain('--writer 0/1');
   });
@@ -123,9 +123,7 @@ describe('resolveJob', () => {
   it('a life needs an attempt, and is taken as it stands but for the word "parent"', () => {
     const life = (value: string, source = '--life') => ({ ...none, life: { value, source } });
     const error = errorOf(() => resolveJob(life('ps-0'), {}));
-    expect(error.message).toBe(
-      '--life needs an attempt id: without one each call begins an attempt of its own',
-    );
+    expect(error.message).toBe('--life needs an attempt id: without one, each call begins a new attempt');
     expect(resolveJob(life('ps-0'), slurm).life).toEqual({ value: 'ps-0', source: '--life' });
     const table = { parentPid: 7, readLink: () => 'pid:[42]', readText: textOf };
     expect(resolveJob(life('parent', 'HOLDFAST_LIFE'), slurm, table).life).toEqual({
@@ -144,8 +142,8 @@ describe('resolveJob', () => {
   it.each<[Environment, string]>([
     [{ RANK: 'one', WORLD_SIZE: '2' }, 'RANK is "one", not a whole number'],
     [{ SLURM_PROCID: '4', SLURM_NTASKS: '4' }, 'there is no writer 4 of 4'],
-    [{ RANK: '1' }, 'RANK is set, and WORLD_SIZE, which says of how many, is not'],
-    [{ SLURM_PROCID: '3' }, 'SLURM_PROCID is set, and SLURM_NTASKS, which says of how many, is not'],
+    [{ RANK: '1' }, 'RANK is set, and WORLD_SIZE, which says how many there are, is not'],
+    [{ SLURM_PROCID: '3' }, 'SLURM_PROCID is set, and SLURM_NTASKS, which says how many there are, is not'],
   ])('a launcher that contradicts itself is InvalidConfig: %o', (env, message) => {
     const error = errorOf(() => resolveJob(none, env));
     expect(error.code).toBe('InvalidConfig');

@@ -73,7 +73,7 @@ function resolveLife(given: Sourced<string>, system: ProcessTable): Sourced<stri
 }
 
 function attemptOfLifeMissing({ source }: Sourced<string>): CheckpointError {
-  return usageError(`${source} needs an attempt id: without one each call begins an attempt of its own`, [
+  return usageError(`${source} needs an attempt id: without one, each call begins a new attempt`, [
     'pass --attempt ID, or set HOLDFAST_ATTEMPT, to the same value in every call of this start of the job',
   ]);
 }
@@ -81,10 +81,10 @@ function attemptOfLifeMissing({ source }: Sourced<string>): CheckpointError {
 function attemptMissing(writer: Sourced<WriterPosition>, env: Environment): CheckpointError {
   const { index, count } = writer.value;
   const why = underTorchrun(env)
-    ? 'torchrun gives none: its run id and restart count differ between nodes after a failure, so they are not one attempt; let rank 0 draw an id at each start and hand it to the others'
+    ? 'torchrun gives no attempt: its run id and restart count differ between nodes after a failure; let rank 0 draw an id at each start and pass it to the others'
     : 'an attempt is the id of one start of the job: the same in all its processes, and never used again';
   const isLauncher = writer.source === launcherWriter(env)?.source;
-  const alone = 'if rank 0 alone saves, pass --writer 0/1: it needs no attempt then';
+  const alone = 'if only rank 0 saves, pass --writer 0/1, which needs no attempt';
   return usageError(`writer ${index} of ${count} needs an attempt id (writer from ${writer.source})`, [
     why,
     ...(isLauncher && index === 0 ? [alone] : []),

@@ -46,20 +46,20 @@ describe('fsckText', () => {
     const quarantine = "`holdfast verify 'file:///data/my run' --version V --quarantine`";
     expect(text.split('\n')).toEqual([
       'missing  version 7   version_7/x\\x1b   model.pt is gone',
-      `  ${quarantine} takes such a version out of the way; restore another`,
+      `  ${quarantine} takes such a version out of use; restore another one`,
       'damaged  version 7   a/b   why',
-      `  ${quarantine} takes such a version out of the way; restore another`,
+      `  ${quarantine} takes such a version out of use; restore another one`,
       'garbage  version 7   3 objects from a/b on   2.0 KiB   why',
       'garbage  c   why',
       "  `holdfast gc 'file:///data/my run'` deletes it",
       'held  version 7   2 objects from a/b on   why',
-      "  a manifest that a rebuild skipped may refer to it; `holdfast fsck 'file:///data/my run' --release KEY` ends that",
+      "  a manifest that a rebuild skipped may refer to it; `holdfast fsck 'file:///data/my run' --release KEY` stops keeping it",
       'unfinished  a/b   why',
-      "  its writers may still be at work; `holdfast commit 'file:///data/my run' --version V` finishes it once all have delivered",
+      "  its writers may still be saving; `holdfast commit 'file:///data/my run' --version V` finishes it once all have delivered",
       'abandoned upload  a/b   why',
       "  `holdfast gc 'file:///data/my run'` stops it",
       'foreign  a/b is not ours',
-      '  it is none of Holdfast’s and is never touched; keep other things elsewhere',
+      '  not a Holdfast object; ignored. Keep other files elsewhere',
       'not sound   3 versions   1,034 objects   1.0 GiB',
     ]);
   });
@@ -67,14 +67,14 @@ describe('fsckText', () => {
   it('manifests that a rebuild skipped are named, so that they can be released', () => {
     const skipped = { ...result([]), skippedManifests: ['version_3/m\u001b'] };
     expect(fsckText(skipped, options).split('\n')[0]).toBe(
-      'skipped  version_3/m\\x1b   it is not in the catalog, and held',
+      'skipped  version_3/m\\x1b   not in the catalog; its objects are kept',
     );
   });
 
   it('of many of a kind the first ones are shown', () => {
     const lines = fsckText(result(Array.from({ length: 25 }, () => problem('foreign'))), options).split('\n');
     expect(lines).toHaveLength(23);
-    expect(lines[20]).toBe('foreign  5 more of the kind; --json has all');
+    expect(lines[20]).toBe('foreign  5 more of this kind; --json lists all');
   });
 });
 
@@ -93,11 +93,11 @@ describe('rebuildText', () => {
       options,
     );
     expect(text.split('\n')).toEqual([
-      'left out  version_3/m   a file is gone',
+      'skipped  version_3/m   a file is gone',
       'skipped  version_4/m   it is newer',
-      "  gc deletes nothing that it may refer to; `holdfast fsck 'file:///data/my run' --release KEY` ends that",
+      "  gc deletes nothing that it may refer to; `holdfast fsck 'file:///data/my run' --release KEY` stops keeping it",
       'rebuilt  0 versions   run r1, before r0',
-      "  none of them is verified: `holdfast verify 'file:///data/my run'` reads every byte of the latest",
+      "  no version is verified yet: `holdfast verify 'file:///data/my run'` reads every byte of the latest",
     ]);
   });
 });

@@ -14,7 +14,7 @@ interface Facts {
 }
 
 function quarantineAdvice(uri: string): string {
-  return `\`holdfast verify ${uri} --version V --quarantine\` takes such a version out of the way; restore another`;
+  return `\`holdfast verify ${uri} --version V --quarantine\` takes such a version out of use; restore another one`;
 }
 
 const KINDS: Readonly<Record<FsckProblemKind, Facts>> = {
@@ -29,13 +29,13 @@ const KINDS: Readonly<Record<FsckProblemKind, Facts>> = {
     title: 'held',
     color: 'yellow',
     advice: (uri) =>
-      `a manifest that a rebuild skipped may refer to it; \`holdfast fsck ${uri} --release KEY\` ends that`,
+      `a manifest that a rebuild skipped may refer to it; \`holdfast fsck ${uri} --release KEY\` stops keeping it`,
   },
   unfinished: {
     title: 'unfinished',
     color: 'yellow',
     advice: (uri) =>
-      `its writers may still be at work; \`holdfast commit ${uri} --version V\` finishes it once all have delivered`,
+      `its writers may still be saving; \`holdfast commit ${uri} --version V\` finishes it once all have delivered`,
   },
   'abandoned-upload': {
     title: 'abandoned upload',
@@ -45,7 +45,7 @@ const KINDS: Readonly<Record<FsckProblemKind, Facts>> = {
   foreign: {
     title: 'foreign',
     color: 'yellow',
-    advice: () => 'it is none of Holdfast’s and is never touched; keep other things elsewhere',
+    advice: () => 'not a Holdfast object; ignored. Keep other files elsewhere',
   },
 };
 
@@ -60,7 +60,7 @@ export function fsckText(result: FsckResult, options: FsckTextOptions): string {
     ...[...groups].flatMap(([kind, problems]) => groupLines(kind, problems, options)),
     ...result.skippedManifests.map(
       (key) =>
-        `${options.style('yellow', 'skipped')}  ${printable(key)}   it is not in the catalog, and held`,
+        `${options.style('yellow', 'skipped')}  ${printable(key)}   not in the catalog; its objects are kept`,
     ),
     summaryLine(result, options),
   ].join('\n');
@@ -76,7 +76,7 @@ function groupLines(
   const more = problems.length - shown.length;
   return [
     ...shown.map((problem) => `${style(color, title)}  ${problemText(problem)}`),
-    ...(more > 0 ? [`${style(color, title)}  ${more} more of the kind; --json has all`] : []),
+    ...(more > 0 ? [`${style(color, title)}  ${more} more of this kind; --json lists all`] : []),
     `  ${advice(shellQuote(uri))}`,
   ];
 }
@@ -113,13 +113,13 @@ export function rebuildText(
   const which = formatVersions(checkpoints.map(({ version }) => version).reverse());
   const rebuilt = `${formatPlural(checkpoints.length, 'version')}${which === '' ? '' : `: ${which}`}`;
   const before = formerRunId === null ? '' : `, before ${printable(formerRunId)}`;
-  const hold = `gc deletes nothing that it may refer to; \`holdfast fsck ${shellQuote(uri)} --release KEY\` ends that`;
+  const hold = `gc deletes nothing that it may refer to; \`holdfast fsck ${shellQuote(uri)} --release KEY\` stops keeping it`;
   return [
     ...skipped.flatMap(({ key, reason, isHeld }) => {
-      const line = `${style(isHeld ? 'red' : 'yellow', isHeld ? 'skipped' : 'left out')}  ${printable(key)}   ${printable(reason)}`;
+      const line = `${style(isHeld ? 'red' : 'yellow', isHeld ? 'skipped' : 'skipped')}  ${printable(key)}   ${printable(reason)}`;
       return isHeld ? [line, `  ${hold}`] : [line];
     }),
     `${style('green', 'rebuilt')}  ${rebuilt}   run ${printable(runId)}${before}`,
-    `  none of them is verified: \`holdfast verify ${shellQuote(uri)}\` reads every byte of the latest`,
+    `  no version is verified yet: \`holdfast verify ${shellQuote(uri)}\` reads every byte of the latest`,
   ].join('\n');
 }

@@ -18,12 +18,12 @@ export function programHelp(commands: readonly Command[]): string {
     const members = commands.filter((command) => command.group === group);
     return [`${group}:`, ...members.map((command) => line(command, width)), ''].join('\n');
   });
-  return `Saves checkpoints of a training job and restores them, whole and verified, or not at all.
+  return `Saves checkpoints of a training job and restores them, complete and verified, or not at all.
 
 Usage: holdfast COMMAND [operands] [options]
 
 ${groups.join('\n')}
-A URI names a run, such as file:///data/runs/gpt; HOLDFAST_URI stands in for one that is left out.
+A URI names a run, such as file:///data/runs/gpt; HOLDFAST_URI is used if it is omitted.
 \`holdfast COMMAND --help\` shows the options of a command, and examples; \`holdfast --version\` prints the version.
 `;
 }
@@ -47,5 +47,5 @@ const line = (command: Command, width: number) => `  ${term(command).padEnd(widt
 export function commandEpilogue(command: Command): string {
   const examples = command.examples.map((line) => `  $ ${line}`).join('\n');
   const variable = command.options[0]?.envName ?? 'HOLDFAST_JSON';
-  return `${examples === '' ? '' : `\nExamples:\n${examples}\n`}\nEvery option has an environment name, such as ${variable}; the option wins.`;
+  return `${examples === '' ? '' : `\nExamples:\n${examples}\n`}\nEvery option has an environment name, such as ${variable}; the option overrides it.`;
 }

@@ -45,7 +45,7 @@ describe('rollback', () => {
       code: 0,
       stdout:
         'rolled back  version 1 is the latest   lineage 2\n' +
-        '  2 versions left behind (2 and 3), until retention takes them\n' +
+        '  2 versions left behind (2 and 3), until retention removes them\n' +
         '  writers that were running are fenced; start them again\n',
       stderr: '',
     });
@@ -113,8 +113,8 @@ describe('fork', () => {
   test('into a run with checkpoints, into itself, of a version that is not there, of no run', async () => {
     const uri = await savedRun(1);
     const to = await savedRun(7);
-    await refused(7, 'it holds version 7 already', 'fork', uri, to);
-    await refused(2, 'both are one run', 'fork', uri, uri);
+    await refused(7, 'it already holds version 7', 'fork', uri, to);
+    await refused(2, 'both are the same run', 'fork', uri, uri);
     await refused(6, `\`holdfast list ${uri}\` shows the versions`, 'fork', `${uri}@4`, newUri());
     await refused(6, 'there is no run', 'fork', newUri(), newUri());
     await refused(2, '"99999999999999999999" is not a version', 'fork', `${uri}@99999999999999999999`, to);
@@ -191,11 +191,11 @@ describe('lease', () => {
   test('bad input: each is said, and no lease is left', async () => {
     const uri = await savedRun(1);
     await refused(2, 'lease needs --for, --release or --list', 'lease', uri);
-    await refused(2, '--for and --list exclude each other', 'lease', uri, '--for', '1h', '--list');
+    await refused(2, '--for and --list cannot be combined', 'lease', uri, '--for', '1h', '--list');
     await refused(2, '"31d" is too long; 30d is the longest', 'lease', uri, '--for', '31d');
     await refused(2, '--for: "2" has no unit', 'lease', uri, '--for', '2');
     await refused(2, 'reader "a b" is not', 'lease', uri, '--for', '1h', '--reader', 'a b');
-    await refused(2, '"x" is no lease', 'lease', uri, '--release', 'x');
+    await refused(2, '"x" is not a lease id', 'lease', uri, '--release', 'x');
     await refused(6, 'there is no version 9', 'lease', uri, '--for', '1h', '--version', '9');
     await refused(6, 'no run at', 'lease', newUri(), '--list');
     expect((await asJson('lease', uri, '--list')).leases).toEqual([]);

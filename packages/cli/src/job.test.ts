@@ -6,7 +6,7 @@ const found = { writer: 1, versions: [3n], isComplete: true, process: { host: 'n
 describe('voidedText', () => {
   it('names the versions, the process and its life', () => {
     expect(voidedText(found)).toBe(
-      'version 3, delivered by process 42 on node-7, can no longer be committed: this process has taken its place as writer 1',
+      'version 3, delivered by process 42 on node-7, can no longer be committed: this process replaced it as writer 1',
     );
     expect(voidedText({ ...found, versions: [3n, 4n], life: 'ps-1' })).toMatch(
       /^versions 3, 4, delivered by life ps-1 \(first seen as process 42 on node-7\), can no longer/,
@@ -23,7 +23,7 @@ describe('voidedText', () => {
   it('says so where neither versions nor process are known', () => {
     const unknown = { ...found, versions: [], isComplete: false, process: { host: '', pid: 0 } };
     expect(voidedText(unknown)).toMatch(
-      /^what an earlier process has delivered and is not committed can no longer be committed/,
+      /^everything that an earlier process delivered and that is not committed can no longer be committed/,
     );
   });
 });

@@ -55,8 +55,8 @@ export class VoidedWarnings {
     this.#found.push(event);
     const advice =
       this.#call.subject.hasLife === true
-        ? 'this is a new life of the writer; a trainer that goes on keeps its --life'
-        : 'if one trainer starts both processes, pass --life ID to each: then they are one writer';
+        ? 'this is a new life of the writer; a trainer that continues must keep its --life'
+        : 'if one trainer starts both processes, pass the same --life ID to both, so that they are one writer';
     this.#call.messages.warn(`holdfast: warning: ${voidedText(event)}\n  ${advice}`);
     return true;
   }
@@ -84,7 +84,7 @@ export function voidedText(voided: VoidedDeliveries): string {
   const atLeast = isComplete ? '' : ', and perhaps others';
   const what =
     versions.length === 0
-      ? `what ${who} has delivered and is not committed`
+      ? `everything that ${who} delivered and that is not committed`
       : `${versions.length === 1 ? 'version' : 'versions'} ${shown}${more}${atLeast}, delivered by ${who},`;
-  return `${what} can no longer be committed: this process has taken its place as writer ${index}`;
+  return `${what} can no longer be committed: this process replaced it as writer ${index}`;
 }

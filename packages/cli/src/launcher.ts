@@ -37,7 +37,7 @@ function writerFrom(env: Environment, indexName: string, countName: string): Sou
   if (!count)
     throw new CheckpointError(
       'InvalidConfig',
-      `${indexName} is set, and ${countName}, which says of how many, is not`,
+      `${indexName} is set, and ${countName}, which says how many there are, is not`,
       { context: { advice: [`set ${countName}, or pass --writer I/N`] } },
     );
   const value = checked('InvalidConfig', source, () =>

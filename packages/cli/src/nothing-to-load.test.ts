@@ -47,7 +47,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true }));
 
-const SAYS = 'nothing that is there can be loaded: 1 version quarantined, 1 version retired';
+const SAYS = 'no existing checkpoint can be loaded: 1 version quarantined, 1 version retired';
 
 test.each([
   ['latest', []],
@@ -62,8 +62,8 @@ test.each([
   expect([code, stdout]).toEqual([5, '']);
   expect(stderr).toContain(SAYS);
   expect(stderr).not.toMatch(/no checkpoint yet|nothing is committed|nothing was ever/);
-  expect(stderr).toContain('this is no first start');
-  expect(stderr).toContain(`undelete ${uri} --version 1\` takes the newest retired version back`);
+  expect(stderr).toContain('not a first start');
+  expect(stderr).toContain(`undelete ${uri} --version 1\` makes the newest retired version live again`);
   expect(stderr).toContain(`\`holdfast log ${uri}\``);
 });
 
@@ -84,6 +84,6 @@ test('a checkpoint that the store shows only at the second look: the call is to 
   const error = await nothingToLoad({ list: async () => [latest] }, 'file:///run', {});
   expect([error.code, error.message]).toEqual([
     'Unavailable',
-    'the store showed no checkpoint of file:///run at first, and then version 3',
+    'the store listed no checkpoint of file:///run at first, and then version 3',
   ]);
 });

@@ -186,7 +186,7 @@ export async function nothingToLoad(
   const there = await manager.list({ signal });
   const latest = there.find(({ isLatest }) => isLatest);
   if (latest !== undefined) {
-    const message = `the store showed no checkpoint of ${uri} at first, and then version ${latest.version}`;
+    const message = `the store listed no checkpoint of ${uri} at first, and then version ${latest.version}`;
     return new CheckpointError('Unavailable', message, { context: { store: uri } });
   }
   if (there.length === 0) return emptyRun(uri);

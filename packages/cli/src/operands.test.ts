@@ -18,7 +18,7 @@ describe('takeUriFirst', () => {
     });
   });
 
-  it('HOLDFAST_URI stands in for a URI that is left out, and for no other', () => {
+  it('HOLDFAST_URI is used if the URI is omitted, and for no other', () => {
     expect(take(['./d'], env)).toEqual({ uri: 'memory://env', rest: ['./d'], isUriFromEnvironment: true });
     expect(take(['memory://a', './d'], env).uri).toBe('memory://a');
     expect(takeUriFirst(named('list'), [], env).uri).toBe('memory://env');

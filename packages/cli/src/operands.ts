@@ -69,9 +69,9 @@ export function takeOperands(
  */
 function noUris(command: Command, operands: readonly string[]): readonly string[] {
   if (!operands.some(isUri)) return operands;
-  throw usageError(`${command.name} was given a URI where none is due`, [
+  throw usageError(`${command.name} was given a URI where it takes a path`, [
     usageOf(command),
-    'a path of this machine is given as it is, without file://',
+    'write a path on this machine without file://',
   ]);
 }
 
@@ -82,7 +82,7 @@ function noUris(command: Command, operands: readonly string[]): readonly string[
 export const isUri = (text: string | undefined): boolean => /^[a-z][a-z0-9+.-]+:\//i.test(text ?? '');
 
 function missing(command: Command, names: readonly string[]): Error {
-  const advice = names.includes('URI') ? ['HOLDFAST_URI stands in for a URI that is left out'] : [];
+  const advice = names.includes('URI') ? ['HOLDFAST_URI is used if the URI is omitted'] : [];
   return usageError(`${command.name} needs ${names.join(' and ')}`, [usageOf(command), ...advice]);
 }
 

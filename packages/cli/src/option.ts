@@ -67,7 +67,7 @@ export function list<T>(flags: string, help: string, parse: (text: string) => T)
 export function parseFlag(text: string): boolean {
   if (/^(1|true|yes|on)$/i.test(text)) return true;
   if (/^(0|false|no|off)$/i.test(text)) return false;
-  throw new BadValue(`"${text}" is neither yes nor no; write 1 or 0`);
+  throw new BadValue(`"${text}" is not accepted; write 1 or 0`);
 }
 
 /**

@@ -56,7 +56,7 @@ describe('parentLife', () => {
   ])('a parent with id %i is no trainer', (parentPid, why) => {
     const error = errorOf(table({ parentPid }));
     expect([error.code, error.exitCode]).toEqual(['InvalidArgument', 2]);
-    expect(error.message).toBe(`--life: "parent" tells no life here: this process ${why}`);
+    expect(error.message).toBe(`--life: "parent" does not identify a trainer here: this process ${why}`);
     expect(errorOf(table({ parentPid }), 'HOLDFAST_LIFE').code).toBe('InvalidConfig');
   });
 
@@ -68,9 +68,9 @@ describe('parentLife', () => {
   ])('%s is Unsupported, with what to do instead', (_, changes) => {
     const error = errorOf(table(changes));
     expect([error.code, error.exitCode]).toEqual(['Unsupported', 2]);
-    expect(error.message).toContain('--life: "parent" needs /proc of Linux to tell which process 4711 is: ');
+    expect(error.message).toContain('--life: "parent" needs /proc of Linux to identify process 4711: ');
     expect(error.context['advice']).toEqual([
-      'give the trainer a name of its own at each start, and pass it: --life ID',
+      'give the trainer a new name at each start, and pass it as --life ID',
     ]);
   });
 });

@@ -37,8 +37,8 @@ export function parentLife(system: ProcessTable, from: string): string {
         : 'was started by process 1, or its parent has ended';
     throw new CheckpointError(
       from.startsWith('--') ? 'InvalidArgument' : 'InvalidConfig',
-      `${from}: "parent" tells no life here: this process ${which}`,
-      { context: { advice: ['give the trainer a name of its own at each start, and pass it: --life ID'] } },
+      `${from}: "parent" does not identify a trainer here: this process ${which}`,
+      { context: { advice: ['give the trainer a new name at each start, and pass it as --life ID'] } },
     );
   }
   try {
@@ -48,14 +48,14 @@ export function parentLife(system: ProcessTable, from: string): string {
     const [, behindName = ''] = /^.*\) (.*)$/s.exec(system.readText(`/proc/${pid}/stat`)) ?? [];
     const startTime = behindName.split(' ')[START_TIME_AT];
     if (!/^[0-9a-f-]{8,64}$/.test(boot) || !namespace || !/^\d+$/.test(startTime ?? ''))
-      throw new Error('it is not told as Linux does');
+      throw new Error('it is not in the form that Linux uses');
     return `parent-${boot}-${namespace}-${pid}-${startTime}`;
   } catch (cause) {
     throw new CheckpointError(
       'Unsupported',
-      `${from}: "parent" needs /proc of Linux to tell which process ${pid} is: ${(cause as Error).message}`,
+      `${from}: "parent" needs /proc of Linux to identify process ${pid}: ${(cause as Error).message}`,
       {
-        context: { advice: ['give the trainer a name of its own at each start, and pass it: --life ID'] },
+        context: { advice: ['give the trainer a new name at each start, and pass it as --life ID'] },
         cause,
       },
     );

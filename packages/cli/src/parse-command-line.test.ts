@@ -187,9 +187,12 @@ describe('mistakes', () => {
     [['verify', 'memory://a', '--level', '3'], '--level: "3" is not a whole number from 0 to 2'],
     [
       ['restore', 'memory://a', 'd', '--on-corrupt', 'skip'],
-      '--on-corrupt: "skip" is none of fail, fallback',
+      '--on-corrupt: "skip" is not one of fail, fallback',
     ],
-    [['list', 'memory://a', '--progress', 'fancy'], '--progress: "fancy" is none of auto, bars, plain, json'],
+    [
+      ['list', 'memory://a', '--progress', 'fancy'],
+      '--progress: "fancy" is not one of auto, bars, plain, json',
+    ],
   ])('%j is refused', (argv, message) => {
     const error = errorOf(argv);
     expect(error.code).toBe('InvalidArgument');

@@ -12,10 +12,10 @@ import { parseReplace } from './values.ts';
 
 export const replace = flagOrWord(
   '--replace [everything]',
-  'take the place of what Holdfast has put there; =everything: of any other files too',
+  'replace what Holdfast put there; =everything: replace any other files too',
   parseReplace,
 );
-const apply = flag('--apply', 'with --replace=everything: do it without asking');
+const apply = flag('--apply', 'with --replace=everything: replace without asking');
 
 export const REPLACE_OPTIONS = [replace, apply] as const;
 
@@ -24,7 +24,7 @@ export function tellLeft(call: Call, { path, reason }: LeftDirectory): void {
   call.messages.warn(`holdfast: the old directory ${printable(path)} stays: ${printable(reason)}`);
 }
 
-const OTHERWISE = 'pass --apply too if all of it may go';
+const OTHERWISE = 'pass --apply too if all of it may be deleted';
 
 /**
  * What may be replaced, for `LocalFiles.openTarget`. If files would be lost that Holdfast has not
@@ -42,8 +42,11 @@ export async function confirmedReplace(
   const old = await inspectTarget(directory, { isOwn, signal: call.signal });
   if (old === null || old.foreignCount === 0) return true;
   const { fileCount, foreignCount } = old;
-  const which = foreignCount === fileCount ? 'none of which' : `${foreignCount} of which not`;
-  const loss = `${printable(directory)} and all in it will go: ${formatPlural(fileCount, 'file')}, ${which} put there by Holdfast`;
+  const which =
+    foreignCount === fileCount
+      ? 'none of which Holdfast put there'
+      : `${foreignCount} of which Holdfast did not put there`;
+  const loss = `${printable(directory)} and everything in it will be deleted: ${formatPlural(fileCount, 'file')}, ${which}`;
   if (call.get(apply) === true) call.messages.note(loss);
   else {
     const ask = requirePerson(call, OTHERWISE);

@@ -48,7 +48,7 @@ describe('givenRetention', () => {
     expect(givenRetention(call({ keep: 'all' })).rules).toEqual({});
     expect(givenRetention(call({ keep: 'all', grace: '1s' })).rules).toEqual({ graceMs: 1000 });
     expect(() => givenRetention(call({ keep: 'all', 'keep-every': ['5'] }))).toThrow(
-      '--keep all goes with no other rule',
+      '--keep all cannot be combined with other rules',
     );
   });
 
@@ -69,7 +69,7 @@ describe('rulesToSet', () => {
   });
 
   it('a grace without a rule is refused', () => {
-    expect(() => rulesToSet(call({ grace: '1h' }))).toThrow('--grace goes with a rule, such as --keep 3');
+    expect(() => rulesToSet(call({ grace: '1h' }))).toThrow('--grace needs a rule, such as --keep 3');
   });
 
   it('save has all of these options', () => {

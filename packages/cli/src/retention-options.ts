@@ -17,15 +17,15 @@ import {
   parseLongDuration,
 } from './values.ts';
 
-const keep = value('--keep <n>', 'keep the newest N; all: no rule, everything is kept', parseKeepCount);
+const keep = value('--keep <n>', 'keep the newest N; all: no rules, everything is kept', parseKeepCount);
 const keepEvery = list(
   '--keep-every <n|duration>',
-  'keep versions that are multiples of N; or the first of each 1h, 1d, …; may be given once each',
+  'keep versions that are multiples of N, or the first in each 1h, 1d, …; may be given once of each kind',
   parseInterval,
 );
 const keepFor = value(
   '--keep-for <duration>',
-  'keep what was committed no longer ago, such as 30d',
+  'keep what was committed within this time, such as 30d',
   parseLongDuration,
 );
 const keepBest = list(
@@ -35,7 +35,7 @@ const keepBest = list(
 );
 export const grace = value(
   '--grace <duration>',
-  'how long what no rule keeps can be taken back before it is removed; default 1h',
+  'how long a retired version can be undeleted before it is removed; default 1h',
   parseDuration,
 );
 
@@ -61,8 +61,8 @@ export function givenRetention(call: Pick<Call, 'get'>): GivenRetention {
   };
   const isGivenOther = Object.keys(others).length > 0;
   if (kept === 'all' && isGivenOther) {
-    throw usageError('--keep all goes with no other rule', [
-      'everything is kept then: the others would add nothing',
+    throw usageError('--keep all cannot be combined with other rules', [
+      'everything is kept, so other rules have no effect',
     ]);
   }
   if (kept === undefined && !isGivenOther) return { rules: undefined, graceMs };
@@ -77,8 +77,8 @@ export function givenRetention(call: Pick<Call, 'get'>): GivenRetention {
 export function rulesToSet(call: Pick<Call, 'get'>): RetentionPolicy | undefined {
   const { rules, graceMs } = givenRetention(call);
   if (rules !== undefined || graceMs === undefined) return rules;
-  throw usageError('--grace goes with a rule, such as --keep 3', [
-    'it is how long what no rule keeps can be taken back',
+  throw usageError('--grace needs a rule, such as --keep 3', [
+    'it is how long versions that no rule keeps can be undeleted',
   ]);
 }
 

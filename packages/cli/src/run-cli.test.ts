@@ -119,7 +119,7 @@ describe('runCli', () => {
   it('a bad value of the environment does not hide behind another', async () => {
     const ended = await cli(['list', newUri()], { env: { HOLDFAST_JSON: 'maybe' } });
     expect(ended.code).toBe(2);
-    expect(ended.stderr).toContain('HOLDFAST_JSON: "maybe" is neither yes nor no');
+    expect(ended.stderr).toContain('HOLDFAST_JSON: "maybe" is not accepted');
   });
 
   it('with --progress json an error is an event like the others', async () => {
@@ -212,7 +212,7 @@ describe('keep tidy', () => {
     expect((await cli(['list', uri])).stdout).toMatch(/\n +1 .* retiring \(60 min left\)\n/);
     expect(await cli(['undelete', uri, '--version', '1'])).toEqual({
       code: 0,
-      stdout: 'taken back  version 1   the rules decide on it again; `holdfast pin` keeps it\n',
+      stdout: 'live again  version 1   the rules apply to it again; `holdfast pin` keeps it\n',
       stderr: '',
     });
     expect(await states(uri)).toEqual(['3 live', '2 live', '1 live']);
@@ -254,7 +254,7 @@ describe('keep tidy', () => {
     const ended = await cli(['gc', uri]);
     expect(ended).toMatchObject({ code: 2, stdout: '' });
     expect(ended.stderr).toBe(
-      'holdfast: gc asks first, and there is no terminal to ask at\n  pass --apply to do it, or --plan to see first what would be done\n  (InvalidArgument, exit 2)\n',
+      'holdfast: gc must ask first, and there is no terminal\n  pass --apply to do it, or --plan to see first what would be done\n  (InvalidArgument, exit 2)\n',
     );
   });
 
@@ -285,7 +285,7 @@ describe('keep tidy', () => {
     const ended = await cli(['gc', uri, '--keep', '2', '--apply', '--quiet'], { interrupt: 'at work' });
     expect(ended).toMatchObject({ code: 130, stdout: '' });
     expect(ended.stderr).toMatch(
-      /^holdfast: interrupted\n {2}what it retired .*\n.* the next gc goes on where this one ended\n/,
+      /^holdfast: interrupted\n {2}.*holdfast undelete.*\n.* the next gc continues where this one ended\n/,
     );
     expect((await cli(['gc', uri, '--keep', '2', '--apply'])).stdout).toContain('collected  retired 1');
   });
@@ -295,7 +295,7 @@ describe('keep tidy', () => {
     const ended = await cli(['gc', uri, '--keep', '1'], { answer: 'y' });
     expect(ended.code).toBe(7);
     expect(ended.stderr).toContain('this drops more than half of the run, 21 B of 35 B: it needs --force');
-    expect(ended.stderr).toContain('--force goes on all the same\n  (Conflict, exit 7)\n');
+    expect(ended.stderr).toContain('--force drops them nevertheless\n  (Conflict, exit 7)\n');
     expect(ended.stderr).not.toContain('[y/N]');
     expect(await states(uri)).toHaveLength(5);
     const forced = await cli(['gc', uri, '--keep', '1', '--apply', '--force']);
@@ -305,7 +305,7 @@ describe('keep tidy', () => {
   it('of --plan, --explain and --apply one is enough; the command line wins over the environment', async () => {
     const uri = await run(1);
     const both = await cli(['gc', uri, '--plan', '--apply']);
-    expect(both.stderr).toContain('--plan and --apply do not go together\n  choose one of');
+    expect(both.stderr).toContain('--plan and --apply cannot be combined\n  choose one of');
     expect(both.code).toBe(2);
     const planned = await cli(['gc', uri, '--plan'], { env: { HOLDFAST_APPLY: '1' } });
     expect(planned).toMatchObject({ code: 0, stderr: '' });
@@ -321,7 +321,7 @@ describe('keep tidy', () => {
   it.each<[string[], number, string]>([
     [['--keep-best', 'acc:max:1'], 2, 'no checkpoint has the metric "acc"; there are: loss'],
     [['--keep-every', '1000'], 2, 'would keep none of 1 checkpoints'],
-    [['--keep', 'all', '--keep-for', '1d'], 2, '--keep all goes with no other rule'],
+    [['--keep', 'all', '--keep-for', '1d'], 2, '--keep all cannot be combined with other rules'],
     [['--keep', '-1'], 2, '--keep: "-1" is not a whole number from 1 to 4294967295, nor "all"'],
   ])('gc %j is refused, and nothing is changed', async (options, code, says) => {
     const uri = await run(1);
@@ -338,7 +338,7 @@ describe('keep tidy', () => {
     );
     await cli(['pin', uri, '--version', '1']);
     expect((await cli(['list', uri])).stdout).toMatch(/\n +1 .* pinned: paper, pinned\n/);
-    expect((await cli(['gc', uri, '--keep', '2', '--plan'])).stdout).toContain('no version goes');
+    expect((await cli(['gc', uri, '--keep', '2', '--plan'])).stdout).toContain('nothing to retire or remove');
     expect((await cli(['unpin', uri, '--version', '1', '--label', 'paper'])).stdout).toBe(
       'unpinned  version 1   paper\n',
     );
@@ -382,10 +382,12 @@ describe('keep tidy', () => {
   it('save --on-stale and --dedupe take their words, --should-change a glob', async () => {
     const uri = newUri();
     const refused = async (...options: string[]) => (await cli(['save', directory, uri, ...options])).stderr;
-    expect(await refused('--on-stale', 'maybe')).toContain('--on-stale: "maybe" is none of warn, fail, off');
-    expect(await refused('--dedupe', 'yes')).toContain('--dedupe: "yes" is none of auto, off');
+    expect(await refused('--on-stale', 'maybe')).toContain(
+      '--on-stale: "maybe" is not one of warn, fail, off',
+    );
+    expect(await refused('--dedupe', 'yes')).toContain('--dedupe: "yes" is not one of auto, off');
     expect(await refused('--should-change', '')).toContain('--should-change: "" is not a glob');
-    expect(await refused('--grace', '1h')).toContain('--grace goes with a rule, such as --keep 3');
+    expect(await refused('--grace', '1h')).toContain('--grace needs a rule, such as --keep 3');
   });
 
   it('fsck says what is left over and what to do, and that the rest is sound', async () => {
@@ -426,7 +428,7 @@ describe('keep tidy', () => {
       expect(refused.stderr).toContain('there is a catalog');
     }
     const lonely = await cli(['fsck', uri, '--apply']);
-    expect(lonely.stderr).toContain('--apply goes with --rebuild-catalog or --release');
+    expect(lonely.stderr).toContain('--apply needs --rebuild-catalog or --release');
     expect(lonely.code).toBe(2);
   });
 
@@ -437,7 +439,7 @@ describe('keep tidy', () => {
     const entries = (await readdir(join(place, 'catalog'))).sort();
     const newest = entries.at(-1) as string;
     await truncate(join(place, 'catalog', entries[0] as string), 200);
-    expect((await cli(['log', uri])).stderr).toContain('nothing but the log needs it');
+    expect((await cli(['log', uri])).stderr).toContain('only the log needs it');
     expect((await cli(['latest', uri])).code).toBe(0);
     await truncate(join(place, 'catalog', newest), 200);
     const out = join(directory, 'out');
@@ -452,7 +454,7 @@ describe('keep tidy', () => {
     ]) {
       const { code, stderr } = await cli([name, uri, ...rest]);
       expect({ name, code }).toEqual({ name, code: 5 });
-      expect(stderr, name).toContain(`put back an intact copy of catalog/${newest}, if`);
+      expect(stderr, name).toContain(`restore an intact copy of catalog/${newest}, if`);
       expect(stderr, name).toContain(wayOut);
       expect(stderr, name).not.toMatch(/fallback|no other version|kind of finding/);
     }
@@ -467,8 +469,8 @@ describe('keep tidy', () => {
     const uri = await run(1);
     const key = 'version_1/1.1/manifest-0123456789abcdef.json';
     for (const [options, says] of [
-      [['--skip', key], '--skip goes with --rebuild-catalog'],
-      [['--release', key, '--rebuild-catalog'], '--release does not go with --rebuild-catalog'],
+      [['--skip', key], '--skip needs --rebuild-catalog'],
+      [['--release', key, '--rebuild-catalog'], '--release cannot be combined with --rebuild-catalog'],
       [['--release', key], 'pass --apply to do it'],
     ] as const) {
       const refused = await cli(['fsck', uri, ...options]);
@@ -477,10 +479,10 @@ describe('keep tidy', () => {
     }
     const asked = await cli(['fsck', uri, '--release', key], { answer: 'n' });
     expect(asked.code).toBe(130);
-    expect(asked.stderr).toContain(`what only ${key} refers to is garbage then`);
+    expect(asked.stderr).toContain(`objects to which only ${key} refers become garbage`);
     const unknown = await cli(['fsck', uri, '--release', key, '--apply']);
     expect(unknown.code).toBe(7);
-    expect(unknown.stderr).toContain('is not held');
+    expect(unknown.stderr).toContain('is not a skipped manifest');
   });
 
   it('fsck where there is no run: NotFound, exit 6', async () => {

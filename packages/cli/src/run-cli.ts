@@ -86,7 +86,7 @@ async function runCommand(
   const level = manners.isVerbose ? 'verbose' : manners.isQuiet ? 'quiet' : 'normal';
   const messages = createMessages(level, (line) => reporter.write(line));
   const interrupt = surroundings.listenForInterrupt(() =>
-    messages.note('holdfast: ending cleanly; Ctrl-C again ends at once'),
+    messages.note('holdfast: ending cleanly; press Ctrl-C again to end at once'),
   );
   const call: Call = {
     command,

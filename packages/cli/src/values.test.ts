@@ -201,7 +201,7 @@ describe('parseRate', () => {
     ['/s', 'is not a rate'],
     ['50MB/s', '"50MB" is not a size in binary units; write 50MiB'],
     ['fast/s', '"fast" is not a size'],
-    ['0B/s', 'would send nothing; leave the option out for no limit'],
+    ['0B/s', 'would send nothing; omit the option for no limit'],
   ])('refuses "%s"', (text, message) => {
     expect(refusal(() => parseRate(text))).toContain(message);
   });
@@ -269,6 +269,8 @@ describe('parseWhole and parseChoice', () => {
 
   it('a word outside the choice is answered with the choice', () => {
     expect(parseChoice(['fail', 'fallback'])('fail')).toBe('fail');
-    expect(refusal(() => parseChoice(['fail', 'fallback'])('skip'))).toBe('"skip" is none of fail, fallback');
+    expect(refusal(() => parseChoice(['fail', 'fallback'])('skip'))).toBe(
+      '"skip" is not one of fail, fallback',
+    );
   });
 });

@@ -108,8 +108,7 @@ export function parseInterval(text: string): Interval {
     );
   }
   const versions = parseVersion(text);
-  if (versions < 1n)
-    throw new BadValue('every 0 versions is none; write 1 or more, or a duration such as 1h');
+  if (versions < 1n) throw new BadValue('"0" is out of range; write 1 or more, or a duration such as 1h');
   return { versions };
 }
 
@@ -168,8 +167,7 @@ export function parseRate(text: string): number {
   const match = /^(.+)\/s$/.exec(text);
   if (match === null) throw new BadValue(`"${text}" is not a rate; write it like 512KiB/s or 50MiB/s`);
   const bytesPerSecond = parseSize(match[1] as string);
-  if (bytesPerSecond < 1)
-    throw new BadValue(`"${text}" would send nothing; leave the option out for no limit`);
+  if (bytesPerSecond < 1) throw new BadValue(`"${text}" would send nothing; omit the option for no limit`);
   return bytesPerSecond;
 }
 
@@ -183,7 +181,7 @@ export function parseWriter(text: string): WriterPosition {
 
 /** The writer position from two numbers. */
 export function checkedWriter(index: number, count: number): WriterPosition {
-  if (count < 1) throw new BadValue(`there is no writer ${index} of ${count}; at least one process writes`);
+  if (count < 1) throw new BadValue(`there is no writer ${index} of ${count}; N must be at least 1`);
   if (count > WORLD_SIZE_MAX)
     throw new BadValue(`there is no writer ${index} of ${count}; at most ${WORLD_SIZE_MAX} processes write`);
   if (index >= count) {
@@ -223,7 +221,7 @@ export function parseWhole(min: number, max: number): (text: string) => number {
 export function parseChoice<const T extends string>(choices: readonly T[]): (text: string) => T {
   return (text) => {
     const found = choices.find((choice) => choice === text);
-    if (found === undefined) throw new BadValue(`"${text}" is none of ${choices.join(', ')}`);
+    if (found === undefined) throw new BadValue(`"${text}" is not one of ${choices.join(', ')}`);
     return found;
   };
 }

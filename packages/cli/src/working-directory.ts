@@ -11,7 +11,7 @@ export function workingDirectoryGone(thrown: unknown): CheckpointError | null {
   for (let at = thrown; at instanceof Error; at = at.cause) {
     if ('syscall' in at && at.syscall === SYSCALL) {
       const advice = ['change to a directory that exists (cd), and repeat the call'];
-      const message = 'the working directory is gone: it was removed, or another took its place';
+      const message = 'the working directory is gone: it was removed or replaced';
       return new CheckpointError('NotFound', message, { context: { advice }, cause: thrown });
     }
   }

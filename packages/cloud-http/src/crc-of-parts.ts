@@ -26,5 +26,5 @@ export function assertCrcOfParts(
 ): void {
   const found = crcOfParts(parts) ?? crc32c;
   if (found === crc32c) return;
-  throw objectError('Corrupt', subject, `has parts with the CRC32C ${found} together; expected ${crc32c}`);
+  throw objectError('Corrupt', subject, `has parts whose combined CRC32C is ${found}; expected ${crc32c}`);
 }

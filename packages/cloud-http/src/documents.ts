@@ -22,7 +22,8 @@ function hasRoot(text: string, roots: RegExp, isOfStore: boolean): boolean {
   const content = text.slice(declaration.length);
   const [tag, name = ''] = /^<([\w:]+)(?=[\s/>])/.exec(content) ?? [];
   if (tag === undefined) {
-    if (text.startsWith('<?xml') && !content.includes('>')) throw brokenAnswer('it ends at its beginning');
+    if (text.startsWith('<?xml') && !content.includes('>'))
+      throw brokenAnswer('it ends right after it begins');
     return false;
   }
   if (!roots.test(name)) return false;
@@ -53,6 +54,6 @@ export function jsonValue(json: string, isOfStore = false): unknown {
  * whole.
  */
 export function brokenAnswer(what: string): DirectHttpError {
-  const message = `the answer was cut off or changed on its way: ${what}`;
+  const message = `the answer was cut off or changed in transit: ${what}`;
   return new DirectHttpError('BAD_BODY', message, { phase: 'body' });
 }

@@ -90,7 +90,7 @@ const BY_STATUS: Readonly<Record<number, ErrorCode>> = {
 };
 
 const STATUS_HINTS: Readonly<Record<number, string>> = {
-  413: 'a proxy in front of the store refuses requests of this size',
+  413: 'a proxy in front of the store rejects requests of this size',
 };
 
 /** Error code for a refusal whose own code the adapter does not know. */
@@ -122,7 +122,7 @@ export function refusalError(
   { action, subject, code, hint }: Judgement,
 ): CheckpointError {
   const { status, retryAfterMs, requestId } = refusal;
-  if (code === 'AlreadyExists') return objectError(code, subject, 'exists already', refusal);
+  if (code === 'AlreadyExists') return objectError(code, subject, 'already exists', refusal);
   const answer = refusal.code === '' ? `HTTP ${status}` : refusal.code;
   const words = [hint ?? (refusal.code === '' ? (STATUS_HINTS[status] ?? '') : ''), refusal.message]
     .filter((part) => part !== '')
@@ -141,7 +141,7 @@ export function foreignError(
   provider: string,
 ): CheckpointError {
   const said = refusal.message === '' ? '' : `, and said: ${refusal.message}`;
-  const what = `does not lead to a server that speaks ${provider}: the answer to a request was HTTP ${refusal.status} in another form${said}; check endpoint=`;
+  const what = `does not lead to a server that speaks ${provider}: it answered HTTP ${refusal.status} in another form${said}; check endpoint=`;
   return objectError('InvalidConfig', { store }, what, refusal);
 }
 
@@ -154,11 +154,11 @@ export function proxyError(
   { action, subject }: Pick<Judgement, 'action' | 'subject'>,
 ): CheckpointError {
   const { status, variable } = refusal;
-  const proxy = variable === undefined ? 'a proxy before the server' : `the proxy of ${variable}`;
+  const proxy = variable === undefined ? 'a proxy in front of the server' : `the proxy of ${variable}`;
   const [code, told] = judgedByProxy(status);
   const advice = [
     `put its user and password into ${variable ?? 'HTTPS_PROXY'}: http://user:password@host:port, percent-encoded`,
-    'or name the server in NO_PROXY, if it can be reached without a proxy',
+    'or add the server to NO_PROXY, if it can be reached without a proxy',
   ];
   const context = { ...contextOf(subject), httpStatus: status, ...(code === 'Denied' && { advice }) };
   const what = `cannot ${action} ${nameOf(subject)}: ${proxy} ${told} (HTTP ${status})`;
@@ -166,10 +166,10 @@ export function proxyError(
 }
 
 function judgedByProxy(status: number): readonly [ErrorCode, string] {
-  if (status === 407) return ['Denied', 'wants credentials, or other ones than it was given'];
-  if (status === 401 || status === 403) return ['Denied', 'does not let requests to this server through'];
+  if (status === 407) return ['Denied', 'requires credentials, or rejects those it was given'];
+  if (status === 401 || status === 403) return ['Denied', 'rejects requests to this server'];
   if (status >= 500 || status === 408 || status === 429) return ['Unavailable', 'cannot reach the server'];
-  return ['InvalidConfig', 'does not do what a proxy does; correct its address'];
+  return ['InvalidConfig', 'does not answer like a proxy; correct its address'];
 }
 
 /** The server's certificate was not trusted. */
@@ -197,7 +197,7 @@ export function requestError(
     });
   const options = { context: contextOf(subject), cause: told(error) };
   if (UNTRUSTED.test(code)) {
-    const advice = 'give the certificate of its authority with ca=, or correct the endpoint';
+    const advice = 'set ca= to the certificate of its authority, or correct the endpoint';
     const words = `the certificate of the server is not trusted (${text}); ${advice}`;
     return new CheckpointError('InvalidConfig', `${what}: ${words}`, options);
   }

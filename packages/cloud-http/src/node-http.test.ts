@@ -9,7 +9,7 @@ describe('NodeHttp', () => {
     expect(() => new NodeHttp({ proxy: PROXY, knowsProxies: false })).toThrow(
       expect.objectContaining({
         code: 'InvalidConfig',
-        message: `HTTPS_PROXY names a proxy, and this Node (${process.version}) cannot use one; it takes Node 22.21, or 24.5, or newer`,
+        message: `HTTPS_PROXY names a proxy, and this Node (${process.version}) cannot use one; use Node 22.21, 24.5 or newer`,
       }),
     );
   });

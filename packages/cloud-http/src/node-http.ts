@@ -91,7 +91,7 @@ export class NodeHttp {
         .once('error', reject)
         .once('timeout', () => {
           outgoing.destroy(
-            new DirectHttpError('TIMED_OUT', `nothing came for ${IDLE_TIMEOUT_MS / 1000} s`, {
+            new DirectHttpError('TIMED_OUT', `no byte arrived for ${IDLE_TIMEOUT_MS / 1000} s`, {
               phase: 'head',
             }),
           );
@@ -108,7 +108,7 @@ function nodeKnowsProxies(): boolean {
 
 function unknownToNode({ variable }: HttpProxy): CheckpointError {
   const what = `${variable} names a proxy, and this Node (${process.version}) cannot use one`;
-  return new CheckpointError('InvalidConfig', `${what}; it takes Node 22.21, or 24.5, or newer`);
+  return new CheckpointError('InvalidConfig', `${what}; use Node 22.21, 24.5 or newer`);
 }
 
 function plainHeaders({ headers }: IncomingMessage): Record<string, string> {

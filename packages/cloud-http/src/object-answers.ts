@@ -37,7 +37,12 @@ export function assertOffset(subject: StoreSubject, offsetBytes: number): void {
 
 /** The object was replaced since its ETag was read. */
 export function replaced(subject: StoreSubject, etag: string | undefined, cause?: unknown): CheckpointError {
-  return objectError('Corrupt', subject, `is another object by now: its etag is no longer ${etag}`, cause);
+  return objectError(
+    'Corrupt',
+    subject,
+    `was replaced by another object: its etag is no longer ${etag}`,
+    cause,
+  );
 }
 
 /**
@@ -51,7 +56,7 @@ export function pathInBucket(
   const path = root + key;
   const sizeBytes = Buffer.byteLength(path);
   if (sizeBytes <= PATH_BYTES_MAX) return path;
-  const what = `has ${sizeBytes} bytes together with the prefix of the store; ${provider} takes ${PATH_BYTES_MAX}`;
+  const what = `has ${sizeBytes} bytes with the prefix of the store; ${provider} accepts ${PATH_BYTES_MAX}`;
   throw objectError('InvalidArgument', { store, key }, what);
 }
 

@@ -40,10 +40,10 @@ interface Variable {
 
 /** Advice for a proxy that requires credentials. */
 export const LOGIN_ADVICE =
-  'put its user and password into the variable that names it, or the server into NO_PROXY if it is reached without';
+  'add its user and password to the variable that names it, or add the server to NO_PROXY if it needs no proxy';
 
 const ACCEPTED =
-  'accepted: http://host:port or https://host:port, with user:password@ before the host if the proxy asks for them, percent-encoded';
+  'accepted: http://host:port or https://host:port, with user:password@ before the host if the proxy requires them, percent-encoded';
 
 /**
  * `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`. The lower-case name has priority. An empty variable
@@ -93,7 +93,7 @@ function proxyOf({ name, value }: Variable): HttpProxy {
   const text = value.reveal().trim();
   const url = /^https?:\/\//i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || `${url.search}${url.hash}` !== '' || url.pathname !== '/')
-    throw new CheckpointError('InvalidConfig', `${name} names no proxy that can be used; ${ACCEPTED}`);
+    throw new CheckpointError('InvalidConfig', `${name} is not the URL of a usable proxy; ${ACCEPTED}`);
   const [user, password] = [decoded(url.username, name), decoded(url.password, name)];
   const basic = user === '' && password === '' ? [] : [password, base64(`${user}:${password}`)];
   return { variable: name, url: new Secret(url.href), secrets: basic };

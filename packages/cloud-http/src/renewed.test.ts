@@ -99,7 +99,7 @@ describe('credentials', () => {
 });
 
 describe('what does not come in 20 seconds', () => {
-  const late = { code: 'Unavailable', message: 'no credentials came within 20 s from the moon' };
+  const late = { code: 'Unavailable', message: 'no credentials arrived within 20 s from the moon' };
 
   it('is stopped, told by name, and asked for again', async () => {
     vi.useFakeTimers();

@@ -35,7 +35,7 @@ export interface RenewedOptions<T> {
    * fetch that cannot be stopped.
    */
   readonly fetch: (signal: AbortSignal) => Promise<Expiring<T>>;
-  /** Source as it follows "no credentials came within 20 s from"; called when the fetch is late. */
+  /** Follows "no credentials arrived within 20 s from". Called if the fetch is late. */
   readonly source: () => string;
   /** Classifies a failure. `wasGiven`: credentials were available before. */
   readonly failure: (error: unknown, wasGiven: boolean) => CredentialsError | Promise<CredentialsError>;
@@ -102,7 +102,7 @@ export class Renewed<T> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        const what = `no credentials came within ${TIMEOUT_MS / 1000} s from ${this.#options.source()}`;
+        const what = `no credentials arrived within ${TIMEOUT_MS / 1000} s from ${this.#options.source()}`;
         reject(new CredentialsError('Unavailable', what));
         controller.abort();
       }, TIMEOUT_MS);

@@ -45,7 +45,7 @@ describe('StoreUri', () => {
     ['yy://place', 'is not of the form zz://place/prefix'],
     ['zz:/place', 'is not of the form'],
     ['zz://place/a#b', 'has a fragment'],
-    ['zz://user:hunter2@place/a', 'has credentials in it'],
+    ['zz://user:hunter2@place/a', 'contains credentials'],
     ['zz://place?shape=round', 'unknown setting'],
     ['zz://place?color=red&color=red', 'the query key "color" twice'],
     ['zz://place?color=', 'color is red or blue'],

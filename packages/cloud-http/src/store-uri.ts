@@ -57,7 +57,7 @@ export class StoreUri<Name extends string> {
     this.authority = authority;
     this.path = path;
     if (authority.includes('@'))
-      throw this.invalid('has credentials in it; leave them out: they come from the environment');
+      throw this.invalid('contains credentials; remove them and set them in the environment');
     this.given = this.#parseQuery(query);
   }
 
@@ -139,7 +139,7 @@ export class StoreUri<Name extends string> {
       const [key = '', ...rest] = pair.split('=');
       const name = this.#decoded(key) as Name;
       if (!Object.hasOwn(this.#form.settings, name))
-        throw this.invalid(`has an unknown setting: number ${index + 1} of those after "?"`);
+        throw this.invalid(`has an unknown setting: setting ${index + 1} after "?"`);
       if (Object.hasOwn(found, name)) throw this.invalid(`has the query key "${name}" twice`);
       const value = this.#decoded(rest.join('='));
       if (value === '') throw this.expected(name);

@@ -34,7 +34,7 @@ export function unwritableRequest(
   if (name === undefined) return new UnwritableRequest((error as Error).message);
   const what = OF_CREDENTIALS[name.toLowerCase()] ?? `the value of the header ${name}`;
   return new UnwritableRequest(
-    `${what} holds a control character, such as the end of a line, or one that is not of Latin-1`,
+    `${what} contains a control character, such as a line break, or a character outside Latin-1`,
   );
 }
 

@@ -46,7 +46,7 @@ describe('a token', () => {
     '%j is refused as none of this store',
     (text) => {
       expect(() => decodeToken<{ key: string }>(SUBJECT, text, ({ key }) => typeof key === 'string')).toThrow(
-        'not one of this store',
+        'not from this store',
       );
     },
   );

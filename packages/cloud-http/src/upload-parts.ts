@@ -18,7 +18,7 @@ export const PART_SIZE_UNKNOWN = 0;
 
 function assertPartSizeKnown(subject: StoreSubject, sizeBytes: number): void {
   if (sizeBytes !== PART_SIZE_UNKNOWN) return;
-  const what = 'cannot go on with an upload that a listing showed: nobody knows the size of its parts';
+  const what = 'cannot resume an upload from a listing, which does not show the size of its parts';
   throw objectError('InvalidArgument', subject, what);
 }
 
@@ -104,6 +104,6 @@ export function decodeToken<Token>(
   } catch {
     // Reported below, like any other invalid token.
   }
-  const what = 'cannot resume an upload by this token: it is not one of this store';
+  const what = 'cannot resume an upload with this token: it is not from this store';
   throw objectError('InvalidArgument', subject, what);
 }

@@ -110,7 +110,7 @@ export class AnswerReader {
       if (end === -1) break;
       const head = parseResponseHead(this.#scratch.subarray(0, end));
       if (head.status >= 200) return this.#takeFinalHead(head, end);
-      if (head.status === 101) throw badHead('the server switches protocols unasked');
+      if (head.status === 101) throw badHead('the server switches protocols without a request to do so');
       if (++this.#interimAnswers > INTERIM_ANSWERS_MAX) {
         throw badHead(`there are more than ${INTERIM_ANSWERS_MAX} interim answers`);
       }

@@ -136,8 +136,7 @@ export class Connection implements Holder {
 
   #onRead(bytes: number, view: Uint8Array): boolean {
     try {
-      if (view !== this.#view)
-        this.#failWith('NOT_NODE', 'this runtime does not read into the buffer it is given');
+      if (view !== this.#view) this.#failWith('NOT_NODE', 'this runtime does not read into the given buffer');
       else if (this.#state !== 'dead') {
         this.#exchange?.request.onBytes?.();
         this.#take(bytes);
@@ -287,7 +286,9 @@ export class Connection implements Holder {
       if (hasMoved || this.#state !== state || this.#exchange !== exchange || state === 'done') return;
       this.#failWith(
         'TIMED_OUT',
-        state === 'connecting' ? 'no connection in time' : 'no byte came or went in time',
+        state === 'connecting'
+          ? 'no connection within the time limit'
+          : 'no byte was sent or received within the time limit',
       );
     };
     setImmediate(() => setImmediate(check));

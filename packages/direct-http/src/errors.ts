@@ -24,7 +24,7 @@ export type Phase = 'queue' | 'connect' | 'head' | 'body';
  * - `TLS_FAILED`: the certificate is not trusted or is for another name, or client and server share
  *   no TLS version or cipher. The cause is OpenSSL's or Node's error.
  * - `CLIENT_CLOSED`: `close()` was called.
- * - `NOT_NODE`: this runtime does not read into the buffer it is given. Use another client.
+ * - `NOT_NODE`: this runtime does not read into the given buffer. Use another client.
  * - `UNEXPECTED`: anything else, with its cause; for example a buffer that was detached meanwhile.
  */
 export type DirectHttpErrorCode =

@@ -68,7 +68,7 @@ export function writeRequestHead(request: DirectRequest, host: string): string {
       throw badRequest(`value of header ${name} holds a control character or one above U+00FF`);
     }
     const lowerName = name.toLowerCase();
-    if (REFUSED.has(lowerName)) throw badRequest(`header ${name} is the client's to set`);
+    if (REFUSED.has(lowerName)) throw badRequest(`header ${name} is set by the client`);
     if (lowerName === 'host') {
       if (hasHost) throw badRequest('there are two Host headers');
       hasHost = true;

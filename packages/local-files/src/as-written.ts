@@ -46,7 +46,7 @@ export function changedMeanwhile(
   what: string,
   cause?: unknown,
 ): CheckpointError {
-  const message = `another program changed what is being written for ${target}: ${path} ${what}`;
+  const message = `another program changed a file that is being written for ${target}: ${path} ${what}`;
   return new CheckpointError('Conflict', message, {
     context: { path, advice: ['find the program that changes files there, stop it, and repeat the call'] },
     cause,

@@ -48,7 +48,7 @@ export class SyncFailedBefore extends Error {
   readonly syscall = 'fsync';
 
   constructor(path: string, cause: unknown) {
-    super(`an earlier fsync of ${path} failed, and another one would prove nothing`, { cause });
+    super(`an earlier fsync of ${path} failed, and a second one proves nothing`, { cause });
     this.code = errnoOf(cause);
   }
 }

@@ -35,7 +35,7 @@ export class FileSink implements RandomSink {
       const stats = await this.#translated('look at', () => this.#file.stat());
       const written = Number(stats.size);
       if (written !== sizeBytes) {
-        const message = `"${name}" was to have ${sizeBytes} bytes, and ${written} were written`;
+        const message = `"${name}" should have ${sizeBytes} bytes, but ${written} were written`;
         throw new CheckpointError('InvalidArgument', message, { context: { name } });
       }
       if (mode !== undefined) await this.#translated('set the mode of', () => this.#file.chmod(mode & 0o777));

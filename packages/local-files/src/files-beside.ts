@@ -29,7 +29,7 @@ async function assertBeside(run: string, directory: string): Promise<void> {
       : null;
   if (what === null) return;
   throw new CheckpointError('InvalidArgument', `${directory} ${what} that it would be saved to, ${run}`, {
-    context: { path: directory, advice: ['keep the run in a directory beside the one that is saved'] },
+    context: { path: directory, advice: ['put the run into a directory beside the saved one'] },
   });
 }
 

@@ -16,11 +16,11 @@ const URI_LIKE = /^[a-z][a-z0-9+.-]+:\//i;
 export function localPath(path: string): string {
   anyText('the path', path);
   if (path.trim() === '')
-    throw invalid('the path is empty; "." is the working directory, and what is named by spaces is "./ "');
-  if (path.includes('\0')) throw invalid('the path holds a NUL, which no name of a file has');
+    throw invalid('the path is empty; write "." for the working directory, and "./ " for a name of spaces');
+  if (path.includes('\0')) throw invalid('the path contains a NUL character');
   if (URI_LIKE.test(path)) {
     throw invalid(
-      'a URI is given where a path of this machine is due; a path is written without file://, and one that begins so as ./NAME',
+      'this takes a path on this machine, and was given a URI; write the path without file://, and a name that begins like a URI as ./NAME',
     );
   }
   return resolve(path);

@@ -55,7 +55,7 @@ export async function lookAtOld(
   };
   for await (const entry of walkTree(fileSystem, path, { missing: 'skip', check })) {
     const { name } = entry;
-    if (isRunFile(`${path}/${name}`)) throw never(named, `is a run, or holds one, as ${name} tells`);
+    if (isRunFile(`${path}/${name}`)) throw never(named, `is a run, or holds one: it has ${name} tells`);
     if (entries.push(entry) === STATS_AT_A_TIME) await count();
   }
   await count();
@@ -71,7 +71,7 @@ export async function assertOutsideRuns(fileSystem: FileSystem, path: string): P
   if (run === null) return;
   throw new CheckpointError(
     'InvalidArgument',
-    `${path} lies in the run ${run}: only Holdfast's own objects do`,
+    `${path} lies in the run ${run}: nothing else may be written there`,
     {
       context: { path, advice: ['name a place outside the run'] },
     },
@@ -108,6 +108,6 @@ export async function runAround(
 
 export function never(path: string, why: string): CheckpointError {
   return new CheckpointError('InvalidArgument', `${path} ${why}: it is never replaced`, {
-    context: { path, advice: ['name another place', 'remove it by hand, if that is meant'] },
+    context: { path, advice: ['name another place', 'or remove it by hand'] },
   });
 }

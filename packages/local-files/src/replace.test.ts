@@ -196,7 +196,7 @@ describe('replace: true', () => {
     const onLeft = (each: LeftDirectory) => told.push(each);
     await restore({ replace: true, files: ['b'], fileSystem: { ...nodeFileSystem, rename }, onLeft });
     const path = join(parent, hidden('.left-0')[0]!);
-    expect(told).toEqual([{ path, reason: 'files that Holdfast did not put there are in it' }]);
+    expect(told).toEqual([{ path, reason: 'it contains files that Holdfast did not put there' }]);
     expect([files(), files(path)]).toEqual([['b'], ['a', 'notes.txt']]);
   });
 

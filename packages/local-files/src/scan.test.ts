@@ -275,7 +275,7 @@ describe('what is left out, and what becomes of links', () => {
     const out = new Set(['cache', 'sub/c.tmp', 'link', 'pipe']);
     expect(await names({ isExcluded: (name) => out.has(name) })).toEqual(['a', 'sub/d']);
     await expect(names({ isExcluded: () => true })).rejects.toEqual(
-      code('InvalidArgument', 'holds no file that is not left out'),
+      code('InvalidArgument', 'holds no file that is not excluded'),
     );
   });
 
@@ -312,10 +312,10 @@ describe('what is left out, and what becomes of links', () => {
   });
 
   it.each([
-    ['one that leads nowhere', 'nowhere', 'leads to nothing'],
-    ['one to the directory that holds it', '..', 'leads back to a directory which holds it'],
-    ['one to the root', '/', 'leads back to a directory which holds it'],
-    ['one to itself', 'link', 'leads to nothing'],
+    ['one that leads nowhere', 'nowhere', 'is a symbolic link to a file that does not exist'],
+    ['one to the directory that holds it', '..', 'is a symbolic link to a directory that contains it'],
+    ['one to the root', '/', 'is a symbolic link to a directory that contains it'],
+    ['one to itself', 'link', 'is a symbolic link to a file that does not exist'],
     ['one to a device', '/dev/null', 'a device'],
   ])('followed, %s is refused', async (_, target, says) => {
     write('data/a');
@@ -328,7 +328,7 @@ describe('what is left out, and what becomes of links', () => {
     write('other/b');
     link('data/to-other', '../other');
     link('other/to-data', '../data');
-    await expect(names({ links: 'follow' })).rejects.toEqual(code('InvalidArgument', 'leads back'));
+    await expect(names({ links: 'follow' })).rejects.toEqual(code('InvalidArgument', 'contains it'));
   });
 
   it('a link that leads elsewhere by the time it is opened is noticed', async () => {

@@ -18,7 +18,7 @@ import { FileSource } from './source.ts';
 import { type TreeEntry, walkTree } from './tree.ts';
 
 const REFUSALS: Readonly<Record<Exclude<TreeEntry['kind'], 'file' | 'directory'>, string>> = {
-  link: 'is a symbolic link; follow or skip links, or put the file itself in its place',
+  link: 'is a symbolic link; follow or skip links, or replace it with the file itself',
   special: 'is a socket, a named pipe or a device; only regular files can be saved',
   unnameable: 'has a name that is not valid UTF-8; rename it',
 };
@@ -51,7 +51,7 @@ export async function scanDirectory(
     }
     if (isEmptyBefore(last, undefined)) directories.push(last);
     if (places.length === 0)
-      throw invalid(root, options.isExcluded ? 'holds no file that is not left out' : 'holds no file');
+      throw invalid(root, options.isExcluded ? 'holds no file that is not excluded' : 'holds no file');
     if (options.links === 'follow') places.sort(byName);
     const isOnDisk = fileSystem === nodeFileSystem && (await fileSystemAt(root)) === diskFileSystem;
     const disk = isOnDisk ? stats.dev : undefined;
@@ -127,7 +127,7 @@ async function* placesBehind(
   const { fileSystem } = walk;
   const target = await fileSystem.realpath(link.path).catch((error: unknown) => {
     if (['ENOENT', 'ELOOP'].includes(errnoOf(error) ?? ''))
-      throw invalid(link.path, 'is a symbolic link that leads to nothing');
+      throw invalid(link.path, 'is a symbolic link to a file that does not exist');
     throw error;
   });
   const stats = await fileSystem.stat(target);
@@ -135,7 +135,7 @@ async function* placesBehind(
   if (stats.isFile()) yield { ...found, kind: 'file' };
   else if (!stats.isDirectory()) throw invalid(link.path, REFUSALS.special);
   else if ([link.realPath, ...followed].some((each) => isAtOrBelow(each, target)))
-    throw invalid(link.path, 'is a symbolic link that leads back to a directory which holds it');
+    throw invalid(link.path, 'is a symbolic link to a directory that contains it');
   else {
     const behind: Place = { ...found, kind: 'directory' };
     yield behind;

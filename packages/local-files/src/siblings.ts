@@ -150,7 +150,7 @@ async function removeGone(fileSystem: FileSystem, path: string, settling: Settli
 }
 
 function tellForeign(path: string, settling: Settling): void {
-  tell(path, 'files that Holdfast did not put there are in it', settling);
+  tell(path, 'it contains files that Holdfast did not put there', settling);
 }
 
 function tell(path: string, reason: string, { onLeft }: Settling): void {

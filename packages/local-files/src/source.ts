@@ -100,10 +100,10 @@ export class FileSource implements RandomSource {
       throw fileError(error, `look at ${this.path}`, { path: this.path });
     });
     if (now.size !== this.#opened.size) {
-      throw this.#changed(`has ${now.size} bytes by now, and had ${this.sizeBytes} when it was opened`);
+      throw this.#changed(`has ${now.size} bytes now, and had ${this.sizeBytes} when it was opened`);
     }
     if (now.mtimeNs !== this.#opened.mtimeNs || now.ctimeNs !== this.#opened.ctimeNs) {
-      throw this.#changed('was written to, replaced, or given other attributes since it was opened');
+      throw this.#changed('was changed or replaced, or its attributes changed, since it was opened');
     }
   }
 
@@ -160,7 +160,7 @@ async function assertEmpty(path: string, file: DirectFile): Promise<void> {
 }
 
 function movedAway(path: string): CheckpointError {
-  const message = `${path} leads to another place than when its directory was read; links are not followed`;
+  const message = `${path} no longer leads to where it led when its directory was read; links are not followed`;
   return new CheckpointError('SourceChanged', message, { context: { path } });
 }
 

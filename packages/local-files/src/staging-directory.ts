@@ -67,7 +67,7 @@ export class StagingDirectory {
     const options = { direct: false, fileSystem };
     const root = await DirectFile.open(path, DIRECTORY_FLAGS, options).catch((error: unknown) => {
       if (!IN_THE_WAY.has(errnoOf(error) ?? '')) throw error;
-      throw changedMeanwhile(target, path, 'is gone, or not the directory that was made', error);
+      throw changedMeanwhile(target, path, 'is gone, or is not the directory that was created', error);
     });
     try {
       const hasProc = (await root.place()) !== null;

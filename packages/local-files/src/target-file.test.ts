@@ -95,7 +95,9 @@ describe('a file that is written', () => {
       await target.discard();
       expect(readdirSync(parent)).toEqual([]);
       if (sink) await expect(sink.writeAt(0, text('abc'))).rejects.toEqual(code('Aborted'));
-      await expect(target.publish()).rejects.toEqual(code('InvalidArgument', 'discarded already'));
+      await expect(target.publish()).rejects.toEqual(
+        code('InvalidArgument', 'already published or discarded'),
+      );
     }
     const target = await openTargetFile(path);
     await write(target, 'one');
@@ -106,18 +108,18 @@ describe('a file that is written', () => {
 
   it('it takes one file, written to its end', async () => {
     const target = await openTargetFile(path);
-    await expect(target.publish()).rejects.toEqual(code('InvalidArgument', 'not written to its end'));
+    await expect(target.publish()).rejects.toEqual(code('InvalidArgument', 'not completely written'));
     const sink = await target.open({ name: 'a', sizeBytes: 3 });
     await expect(target.open({ name: 'b', sizeBytes: 3 })).rejects.toEqual(
       code('InvalidArgument', 'one file, once'),
     );
     await expect(sink.writeAt(1, text('abc'))).rejects.toEqual(code('InvalidArgument', 'lie outside "a"'));
-    await expect(target.publish()).rejects.toEqual(code('InvalidArgument', 'not written to its end'));
+    await expect(target.publish()).rejects.toEqual(code('InvalidArgument', 'not completely written'));
     await sink.writeAt(0, text('ab'));
     await expect(sink.close()).rejects.toEqual(
-      code('InvalidArgument', 'was to have 3 bytes, and 2 were written'),
+      code('InvalidArgument', 'should have 3 bytes, but 2 were written'),
     );
-    await expect(target.publish()).rejects.toEqual(code('InvalidArgument', 'not written to its end'));
+    await expect(target.publish()).rejects.toEqual(code('InvalidArgument', 'not completely written'));
     await target.discard();
     expect(readdirSync(parent)).toEqual([]);
   });
@@ -166,7 +168,7 @@ describe('where a file is', () => {
     const target = await openTargetFile(path);
     await write(target, 'one');
     writeFileSync(path, 'theirs');
-    await expect(target.publish()).rejects.toEqual(code('TargetExists', 'somebody else'));
+    await expect(target.publish()).rejects.toEqual(code('TargetExists', 'another process'));
     await target.discard();
     expect([readdirSync(parent), content()]).toEqual([['model.bin'], 'theirs']);
   });
@@ -191,9 +193,9 @@ describe('where a file is', () => {
     expect([readlinkSync(path), content()]).toEqual(['elsewhere/file', 'new']);
     symlinkSync('nothing', join(parent, 'dangling'));
     for (const [name, what] of [
-      [join(parent, 'dangling'), 'a symbolic link to nothing'],
-      [parent, 'no regular file'],
-      ['/dev/null', 'no regular file'],
+      [join(parent, 'dangling'), 'a symbolic link to a file that does not exist'],
+      [parent, 'not a regular file'],
+      ['/dev/null', 'not a regular file'],
     ])
       await expect(openTargetFile(name!, { replace: true })).rejects.toEqual(code('TargetExists', what));
   });

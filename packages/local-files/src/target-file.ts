@@ -82,9 +82,11 @@ async function existingMode(fileSystem: FileSystem, path: string, replace: boole
   });
   if (found === null) return null;
   const stats = await fileSystem.stat(path).catch((error: unknown) => {
-    throw errnoOf(error) === 'ENOENT' ? irreplaceable(path, 'is a symbolic link to nothing', error) : error;
+    throw errnoOf(error) === 'ENOENT'
+      ? irreplaceable(path, 'is a symbolic link to a file that does not exist', error)
+      : error;
   });
-  if (!stats.isFile()) throw irreplaceable(path, 'exists and is no regular file');
+  if (!stats.isFile()) throw irreplaceable(path, 'exists and is not a regular file');
   if (!replace) throw targetError('TargetExists', path, 'exists');
   return Number(stats.mode) & 0o777;
 }
@@ -123,7 +125,7 @@ class FileTarget implements RestoreTarget {
   }
 
   async open(file: SinkFile): Promise<RandomSink> {
-    if (this.#state !== 'empty') throw this.#error('InvalidArgument', 'takes one file, once');
+    if (this.#state !== 'empty') throw this.#error('InvalidArgument', 'takes only one file, once');
     this.#state = 'open';
     const mode = file.mode ?? this.#parts.mode ?? undefined;
     const sink = new FileSink({ ...file, mode }, this.#parts.file, (stats) => {
@@ -141,8 +143,8 @@ class FileTarget implements RestoreTarget {
 
   async publish(): Promise<void> {
     const { path, fileSystem } = this.#parts;
-    if (this.#state === 'settled') throw this.#error('InvalidArgument', 'is published or discarded already');
-    if (this.#state !== 'closed') throw this.#error('InvalidArgument', 'is not written to its end yet');
+    if (this.#state === 'settled') throw this.#error('InvalidArgument', 'is already published or discarded');
+    if (this.#state !== 'closed') throw this.#error('InvalidArgument', 'is not completely written yet');
     try {
       await this.#assertWritten(this.#parts.sibling);
       await this.#moveIntoPlace();
@@ -182,7 +184,7 @@ class FileTarget implements RestoreTarget {
       await fileSystem.link(sibling, path);
     } catch (error) {
       const errno = errnoOf(error) ?? '';
-      if (errno === 'EEXIST') throw this.#error('TargetExists', 'was made by somebody else meanwhile');
+      if (errno === 'EEXIST') throw this.#error('TargetExists', 'was created by another process meanwhile');
       if (!NO_LINKS.has(errno)) throw error;
       throw this.#error(
         'Unsupported',

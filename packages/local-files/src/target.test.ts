@@ -118,9 +118,9 @@ describe('openTarget', () => {
     expect(readdirSync(parent)).toEqual([]);
     await expect(sink.writeAt(0, text('abc'))).rejects.toEqual(code('Aborted'));
     await expect(target.open({ name: 'd', sizeBytes: 1 })).rejects.toEqual(
-      code('InvalidArgument', 'discarded already'),
+      code('InvalidArgument', 'already published or discarded'),
     );
-    await expect(target.publish()).rejects.toEqual(code('InvalidArgument', 'discarded already'));
+    await expect(target.publish()).rejects.toEqual(code('InvalidArgument', 'already published or discarded'));
   });
 
   it('discard after publish takes nothing away', async () => {
@@ -198,7 +198,7 @@ describe('openTarget', () => {
 
   it('a symbolic link to nothing is TargetExists', async () => {
     symlinkSync('nowhere', directory);
-    await expect(localFiles.openTarget(directory)).rejects.toEqual(code('TargetExists', 'link to nothing'));
+    await expect(localFiles.openTarget(directory)).rejects.toEqual(code('TargetExists', 'does not exist'));
   });
 
   it('the root of the file system is InvalidArgument', async () => {
@@ -290,7 +290,7 @@ describe('a sink', () => {
     const target = await localFiles.openTarget(directory);
     const sink = await target.open({ name: 'a', sizeBytes: 4 });
     await sink.writeAt(0, text('abc'));
-    await expect(sink.close()).rejects.toEqual(code('InvalidArgument', '4 bytes, and 3'));
+    await expect(sink.close()).rejects.toEqual(code('InvalidArgument', '4 bytes, but 3'));
     await target.discard();
   });
 

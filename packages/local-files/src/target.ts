@@ -150,7 +150,7 @@ async function existingMode(fileSystem: FileSystem, path: string, isByLink: bool
     throw error;
   });
   if (stats === null) {
-    if (isByLink) throw irreplaceable(path, 'is named by a symbolic link to nothing');
+    if (isByLink) throw irreplaceable(path, 'is a symbolic link to a directory that does not exist');
     return null;
   }
   if (!stats.isDirectory()) throw irreplaceable(path, 'exists and is not a directory');
@@ -179,7 +179,7 @@ class DirectoryTarget implements RestoreTarget {
   async open(file: SinkFile): Promise<RandomSink> {
     const { sibling, staging, path } = this.#parts;
     const { name } = file;
-    if (this.#isSettled) throw this.#error('InvalidArgument', 'is published or discarded already');
+    if (this.#isSettled) throw this.#error('InvalidArgument', 'is already published or discarded');
     assertInside(sibling, resolve(sibling, name), name);
     try {
       const opened = await staging.create(name);
@@ -193,7 +193,7 @@ class DirectoryTarget implements RestoreTarget {
 
   async makeDirectory({ name, mtimeMs }: SinkDirectory): Promise<void> {
     const { sibling, staging, path } = this.#parts;
-    if (this.#isSettled) throw this.#error('InvalidArgument', 'is published or discarded already');
+    if (this.#isSettled) throw this.#error('InvalidArgument', 'is already published or discarded');
     assertInside(sibling, resolve(sibling, name), name);
     try {
       await staging.makeDirectory(name, mtimeMs);
@@ -204,7 +204,7 @@ class DirectoryTarget implements RestoreTarget {
 
   async publish(): Promise<void> {
     const { staging, mode, path } = this.#parts;
-    if (this.#isSettled) throw this.#error('InvalidArgument', 'is published or discarded already');
+    if (this.#isSettled) throw this.#error('InvalidArgument', 'is already published or discarded');
     try {
       await staging.chmod(mode);
       for (const directory of staging.directories()) await this.#sync.sync(directory);
@@ -278,7 +278,7 @@ class DirectoryTarget implements RestoreTarget {
       return true;
     } catch (error) {
       if (errnoOf(error) === 'ENOENT') return false;
-      throw errnoOf(error) === 'ENOTDIR' ? irreplaceable(path, 'is no directory any more') : error;
+      throw errnoOf(error) === 'ENOTDIR' ? irreplaceable(path, 'is no longer a directory') : error;
     }
   }
 
@@ -294,7 +294,7 @@ class DirectoryTarget implements RestoreTarget {
   async #putBack(aside: string): Promise<void> {
     const { fileSystem, path } = this.#parts;
     await fileSystem.rename(aside, path).catch((error: unknown) => {
-      const what = `was taken by another process meanwhile, and what was there before is now at ${aside}`;
+      const what = `was created by another process meanwhile, and the old directory is now at ${aside}`;
       throw this.#error('TargetExists', what, error);
     });
   }

@@ -61,8 +61,8 @@ describe('names of blobs', () => {
   });
 
   it.each([
-    ['a\u{10fffd}', 'stands for other signs'],
-    ['k'.repeat(1025), 'has 1025 bytes together with the prefix'],
+    ['a\u{10fffd}', 'reserved as an escape character'],
+    ['k'.repeat(1025), 'has 1025 bytes with the prefix'],
   ])('%s is InvalidArgument', (key, words) => {
     expect(() => blobName(STORE, key)).toThrow(
       expect.objectContaining({ code: 'InvalidArgument', message: expect.stringContaining(words) }),

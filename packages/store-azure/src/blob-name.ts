@@ -30,7 +30,11 @@ export function blobName(
 ): string {
   pathInBucket({ store, root, provider: 'Azure' }, key);
   if (key.includes(MARK))
-    throw objectError('InvalidArgument', { store, key }, 'has a U+10FFFD, which stands for other signs here');
+    throw objectError(
+      'InvalidArgument',
+      { store, key },
+      'contains U+10FFFD, which is reserved as an escape character',
+    );
   return root + namePrefix(key).replace(/\.$/, LAST_DOT);
 }
 

@@ -79,13 +79,13 @@ describe('the URI', () => {
     ['az://', 'names no account'],
     ['az://acct', 'names no container'],
     ['az://acct/', 'names no container'],
-    ['az://acct.blob.core.windows.net/runs', 'a host is given with endpoint='],
-    ['az://Acct/runs', 'where the name of an account is due'],
-    ['az://key@acct/runs', 'has credentials in it'],
-    ['az://acct/Runs', 'where the name of a container is due'],
-    ['az://acct/a--b', 'where the name of a container is due'],
-    ['az://acct/ru', 'where the name of a container is due'],
-    ['az://acct/$web', 'where the name of a container is due'],
+    ['az://acct.blob.core.windows.net/runs', 'give the host with endpoint='],
+    ['az://Acct/runs', 'an invalid account name'],
+    ['az://key@acct/runs', 'contains credentials'],
+    ['az://acct/Runs', 'an invalid container name'],
+    ['az://acct/a--b', 'an invalid container name'],
+    ['az://acct/ru', 'an invalid container name'],
+    ['az://acct/$web', 'an invalid container name'],
     ['az://acct/runs/../other', 'has a segment "." or ".."'],
     ['az://acct/runs/a/./b', 'has a segment "." or ".."'],
     ['az://acct/runs/x#y', 'has a fragment'],
@@ -118,7 +118,7 @@ describe('a SAS', () => {
     `az://acct/runs#?${SAS}`,
   ])('in a URI is refused and not repeated: %#', (uri) => {
     const message = refusalOf(uri);
-    expect(message).toContain('has a SAS in it; leave it out: it comes from AZURE_STORAGE_SAS_TOKEN');
+    expect(message).toContain('contains a SAS; remove it and set AZURE_STORAGE_SAS_TOKEN');
     expect(message).not.toContain('canary');
     expect(message).not.toContain('racwdl');
   });
@@ -135,7 +135,7 @@ describe('a SAS', () => {
     'that is none is refused and not repeated: %#',
     (token) => {
       const message = refusalOf('az://acct/runs', { AZURE_STORAGE_SAS_TOKEN: token });
-      expect(message).toContain('the SAS in AZURE_STORAGE_SAS_TOKEN is none');
+      expect(message).toContain('the SAS in AZURE_STORAGE_SAS_TOKEN is invalid');
       expect(message).not.toContain('canary');
     },
   );
@@ -145,7 +145,7 @@ describe('a SAS', () => {
     ['a token', {}, 'a token'],
   ])('%s never travels in the clear', (_, env, what) => {
     const uri = 'az://acct/runs?endpoint=http://blobs.example';
-    expect(refusalOf(uri, env)).toContain(`would send ${what} in the clear`);
+    expect(refusalOf(uri, env)).toContain(`would send ${what} unencrypted`);
     const onLoopback = 'az://acct/runs?endpoint=http://127.0.0.1:10000/acct';
     expect(parseAzureConfig(onLoopback, env).endpoint).toBe('http://127.0.0.1:10000/acct');
   });
@@ -195,7 +195,7 @@ describe('credentials', () => {
     [
       'of another account',
       { AZURE_STORAGE_CONNECTION_STRING: `AccountName=other;AccountKey=${KEY}` },
-      'is of another account than the URI names',
+      'is for another account than the URI names',
     ],
     [
       'without a secret',
@@ -233,7 +233,7 @@ describe('a key of the customer', () => {
     expect(refusalOf('az://acct/runs', { HOLDFAST_AZURE_CUSTOMER_KEY: 'canary' })).toBe(
       'HOLDFAST_AZURE_CUSTOMER_KEY is not the base64 of 32 bytes',
     );
-    expect(refusalOf('az://acct/runs?encryptionScope=scope', env)).toContain('one of the two encrypts');
-    expect(refusalOf('az://acct/runs?endpoint=http://blobs.example', env)).toContain('in the clear');
+    expect(refusalOf('az://acct/runs?encryptionScope=scope', env)).toContain('only one of the two');
+    expect(refusalOf('az://acct/runs?endpoint=http://blobs.example', env)).toContain('unencrypted');
   });
 });

@@ -40,7 +40,7 @@ export interface AzureConfig {
   readonly proxies: Proxies;
 }
 
-const FORM = 'az://account/container/prefix, with settings after a "?" if need be';
+const FORM = 'az://account/container/prefix, with optional settings after a "?"';
 
 /** Query keys and their accepted values, for messages. */
 const SETTINGS = {
@@ -79,7 +79,7 @@ export function parseAzureConfig(uri: string, env: AzureEnvironment = {}): Azure
     given.baseUrl('endpoint', endpointOf(connection)) ?? `https://${account}.blob.core.windows.net`;
   const credentials = credentialsOf(given, { account, connection, env });
   if (credentials.kind !== 'key' && isInTheClear(endpoint))
-    throw given.invalid(`would send ${SECRET[credentials.kind]} in the clear: its endpoint is http://`);
+    throw given.invalid(`would send ${SECRET[credentials.kind]} unencrypted: its endpoint is http://`);
   const tier = given.optionalChoice('tier', ['Hot', 'Cool', 'Cold', 'Archive']);
   if (tier === 'Archive') throw given.invalid('has tier=Archive, whose objects cannot be read at once');
   const proxies = new Proxies(env);
@@ -108,7 +108,7 @@ function endpointOf(connection: ConnectionString | undefined): FromEnvironment |
 const SECRET = { sas: 'the SAS', identity: 'a token' } as const;
 
 function hasSas(): CheckpointError {
-  const what = 'the az:// URI has a SAS in it; leave it out: it comes from AZURE_STORAGE_SAS_TOKEN';
+  const what = 'the az:// URI contains a SAS; remove it and set AZURE_STORAGE_SAS_TOKEN';
   return new CheckpointError('InvalidConfig', what);
 }
 
@@ -116,11 +116,9 @@ function accountOf(given: Uri): string {
   const account = given.authority;
   if (account === '') throw given.invalid('names no account');
   if (account.includes('.'))
-    throw given.invalid('has a host where the name of an account is due; a host is given with endpoint=');
+    throw given.invalid('has a host instead of an account name; give the host with endpoint=');
   if (!/^[a-z0-9]{3,24}$/.test(account))
-    throw given.invalid(
-      'has something else where the name of an account is due: 3 to 24 small letters or digits',
-    );
+    throw given.invalid('has an invalid account name; it takes 3 to 24 lower-case letters or digits');
   return account;
 }
 
@@ -128,7 +126,7 @@ function assertContainer(given: Uri, container: string): void {
   if (container === '') throw given.invalid('names no container');
   if (!/^(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/.test(container))
     throw given.invalid(
-      'has something else where the name of a container is due: 3 to 63 small letters, digits or single "-"',
+      'has an invalid container name; it takes 3 to 63 lower-case letters, digits or single "-"',
     );
 }
 
@@ -155,7 +153,7 @@ function credentialsOf(
   const own = env['AZURE_STORAGE_KEY'] ? (env['AZURE_STORAGE_ACCOUNT'] ?? account) : undefined;
   if (connection === undefined && auth !== 'sas' && own !== undefined && own !== account)
     throw given.invalid(
-      'names another account than AZURE_STORAGE_ACCOUNT, whose key is set; correct one of them, or write auth=identity',
+      'names another account than AZURE_STORAGE_ACCOUNT, and the key that is set is for that one; correct one of them, or write auth=identity',
     );
   const found = connection?.credentials ?? keyOf(env) ?? sasOf(env);
   const chosen = auth === 'auto' ? found : [found, keyOf(env), sasOf(env)].find((one) => one?.kind === auth);
@@ -191,9 +189,9 @@ function encryptionOf(
     throw new CheckpointError('InvalidConfig', 'HOLDFAST_AZURE_CUSTOMER_KEY is not the base64 of 32 bytes');
   if (customerKey !== undefined && encryptionScope !== undefined)
     throw given.invalid(
-      'has an encryptionScope although HOLDFAST_AZURE_CUSTOMER_KEY is set; one of the two encrypts',
+      'has an encryptionScope although HOLDFAST_AZURE_CUSTOMER_KEY is set; use only one of the two',
     );
   if (customerKey !== undefined && isInTheClear(endpoint))
-    throw given.invalid('would send HOLDFAST_AZURE_CUSTOMER_KEY in the clear: its endpoint is http://');
+    throw given.invalid('would send HOLDFAST_AZURE_CUSTOMER_KEY unencrypted: its endpoint is http://');
   return { encryptionScope, customerKey: customerKey === undefined ? undefined : new Secret(customerKey) };
 }

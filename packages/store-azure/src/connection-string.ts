@@ -41,7 +41,7 @@ export function parseConnectionString(
   const given = fieldsOf(text);
   const fields = given['UseDevelopmentStorage'] === 'true' ? { ...EMULATOR, ...given } : given;
   const { AccountName: name, AccountKey: key, SharedAccessSignature: sas } = fields;
-  if (name !== undefined && name !== account) throw invalid('is of another account than the URI names');
+  if (name !== undefined && name !== account) throw invalid('is for another account than the URI names');
   const endpoint = fields['BlobEndpoint'] ?? usualEndpoint(fields, account);
   if (key) return { endpoint, credentials: { kind: 'key', key: accountKey(key, CONNECTION_STRING) } };
   if (sas)
@@ -62,7 +62,7 @@ export function sharedAccessSignature(text: string, from: string): Secret {
   // It becomes part of the request path, so it must be escaped already.
   if (/(^|&)sig=[^&]/.test(token) && /^[\x21-\x7e]+$/.test(token) && !token.includes('#'))
     return new Secret(token);
-  const what = `the SAS in ${from} is none: it is a query such as sv=…&sp=…&sig=…, with its values escaped`;
+  const what = `the SAS in ${from} is invalid: it must be a query such as sv=…&sp=…&sig=…, with its values escaped`;
   throw new CheckpointError('InvalidConfig', what);
 }
 

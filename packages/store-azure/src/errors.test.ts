@@ -104,7 +104,7 @@ describe('a refusal by its code', () => {
   it('says what was to be done, what the store said, and what a person does about it', () => {
     const error = refused('KeyBasedAuthenticationNotPermitted', 403);
     expect(error.message).toBe(
-      'cannot read object a/b in az://acct/runs/gpt: the account takes neither keys nor SAS signed by one; write auth=identity: it & that. (KeyBasedAuthenticationNotPermitted)',
+      'cannot read object a/b in az://acct/runs/gpt: the account accepts no keys, and no SAS signed by one; write auth=identity: it & that. (KeyBasedAuthenticationNotPermitted)',
     );
     expect(error.context).toMatchObject({ key: 'a/b', httpStatus: 403, requestId: 'R1' });
   });
@@ -183,7 +183,7 @@ describe('a refusal of credentials', () => {
       'the SAS has expired: it was valid until 2026-06-01T00:00:00Z',
     );
     expect(at('Wed, 31 Dec 2025 10:00:00 GMT')).toContain('the SAS is not valid before 2026-01-01T00:00:00Z');
-    expect(at('Fri, 01 May 2026 10:00:00 GMT')).toContain('not one of this account and container');
+    expect(at('Fri, 01 May 2026 10:00:00 GMT')).toContain('not for this account and container');
   });
 
   it.each([

@@ -136,21 +136,21 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
 /** Explanations in addition to the store's own message. */
 const HINTS: Readonly<Record<string, string>> = {
   AccountIsDisabled: 'the account is disabled',
-  AuthorizationProtocolMismatch: 'the SAS is for https only; write https:// in endpoint=',
+  AuthorizationProtocolMismatch: 'the SAS allows only https; write https:// in endpoint=',
   AuthorizationResourceTypeMismatch:
-    'the SAS is not for containers and objects; make one with srt=co, or one of the container',
-  AuthorizationServiceMismatch: 'the SAS is not for blobs; make one with ss=b, or one of the container',
-  AuthorizationSourceIPMismatch: 'the SAS is for other IP addresses than that of this machine',
-  BlobArchived: 'it was moved to the archive tier; bring it back, and take away the rule that moved it',
-  BlobBeingRehydrated: 'it is on its way back from the archive tier, which takes hours',
+    'the SAS does not cover containers and objects; create one with srt=co, or one of the container',
+  AuthorizationServiceMismatch: 'the SAS does not cover blobs; create one with ss=b, or one of the container',
+  AuthorizationSourceIPMismatch: 'the SAS does not allow the IP address of this machine',
+  BlobArchived: 'it was moved to the archive tier; rehydrate it, and remove the rule that moved it',
+  BlobBeingRehydrated: 'it is being rehydrated from the archive tier, which takes hours',
   BlobImmutableDueToPolicy: 'an immutability policy or a legal hold keeps it',
   InvalidTokenAudience: 'the token is for another service or cloud',
   KeyBasedAuthenticationNotPermitted:
-    'the account takes neither keys nor SAS signed by one; write auth=identity',
-  LeaseAlreadyPresent: 'somebody holds a lease on it',
-  LeaseIdMissing: 'somebody holds a lease on it',
+    'the account accepts no keys, and no SAS signed by one; write auth=identity',
+  LeaseAlreadyPresent: 'it is protected by a blob lease',
+  LeaseIdMissing: 'it is protected by a blob lease',
   NoAuthenticationInformation: 'the request came without credentials',
-  PublicAccessNotPermitted: 'the account takes no requests without credentials',
+  PublicAccessNotPermitted: 'the account accepts no requests without credentials',
   SnapshotsPresent: 'it has snapshots',
   BlobUsesCustomerSpecifiedEncryption:
     'it was written with a HOLDFAST_AZURE_CUSTOMER_KEY, and none is set now',
@@ -160,8 +160,8 @@ const HINTS: Readonly<Record<string, string>> = {
     'it was written without HOLDFAST_AZURE_CUSTOMER_KEY, and one is set now',
   EncryptionScopeNotFound: 'the account has no such encryptionScope',
   EncryptionScopeDisabled: 'the encryptionScope is disabled',
-  EncryptionScopeForbidden: 'the container wants its own encryption scope; leave out encryptionScope=',
-  AccountRequiresHttps: 'the account takes https only; write https:// in endpoint=',
+  EncryptionScopeForbidden: 'the container requires its own encryption scope; remove encryptionScope=',
+  AccountRequiresHttps: 'the account accepts only https; write https:// in endpoint=',
 };
 
 /**
@@ -189,7 +189,7 @@ export function storeError(error: unknown, action: string, subject: AzureSubject
 
 function serverHint({ account, endpoint }: AzureConfig): string {
   return endpoint === `https://${account}.blob.core.windows.net`
-    ? `is there an account "${account}"? If it is in another cloud, or reached by another name, set endpoint=`
+    ? `is there an account "${account}"? If it is in another cloud, or has another host name, set endpoint=`
     : 'check endpoint=';
 }
 
@@ -241,7 +241,7 @@ function deniedHint(
     if (kind === 'sas') return sasHint(config.credentials.token.reveal(), date);
     if (kind === 'key')
       return `the key does not belong to the account "${config.account}", the clock of this machine is wrong, or a proxy changed the request`;
-    return 'the token was refused: it is of another tenant, or has expired';
+    return 'the token was refused: it is from another tenant, or has expired';
   }
   const isPermission = code === 'AuthorizationPermissionMismatch' || code === 'AuthorizationFailure';
   if (!isPermission && !(status === 403 && code === '')) return undefined;
@@ -262,5 +262,5 @@ function sasHint(token: string, storeDate: string | undefined): string {
   const [start, end] = [query.get('st'), query.get('se')];
   if (end !== null && Date.parse(end) <= nowMs) return `the SAS has expired: it was valid until ${end}`;
   if (start !== null && Date.parse(start) > nowMs) return `the SAS is not valid before ${start}`;
-  return 'the SAS is not one of this account and container, or was changed, or its key or policy was taken back';
+  return 'the SAS is not for this account and container, or was changed, or its key or policy was revoked';
 }

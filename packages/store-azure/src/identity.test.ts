@@ -34,7 +34,7 @@ describe('a token that is not given', () => {
       'a wrong secret',
       caused({ name: 'ServerError', errorCode: 'invalid_client', errorNo: '7000215', status: 401 }),
       'Denied',
-      'no token is given for the client secret of AZURE_CLIENT_SECRET (AuthenticationRequiredError, AADSTS7000215, HTTP 401); check AZURE_TENANT_ID',
+      'the request for a token with the client secret of AZURE_CLIENT_SECRET was refused (AuthenticationRequiredError, AADSTS7000215, HTTP 401); check AZURE_TENANT_ID',
     ],
     [
       'a service that stumbles',
@@ -54,7 +54,7 @@ describe('a token that is not given', () => {
       'Unavailable',
       'at present from the client secret',
     ],
-    ['a proxy that wants a login', caused({ status: 407 }), 'Denied', 'the proxy wants credentials'],
+    ['a proxy that wants a login', caused({ status: 407 }), 'Denied', 'the proxy requires credentials'],
     [
       'a file of another form',
       new Error('canary: not a PEM-encoded certificate'),
@@ -78,7 +78,7 @@ describe('a token that is not given', () => {
   it('although there was one before, is a matter of time', async () => {
     expect(await failureOf(MACHINE, new Error('down'), true)).toMatchObject({
       code: 'Unavailable',
-      message: 'the token has expired, and no other could be had (Error)',
+      message: 'the token has expired, and no new one is available (Error)',
     });
   });
 });

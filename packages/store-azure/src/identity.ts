@@ -11,11 +11,11 @@ const SCOPE = 'https://storage.azure.com/.default';
 const SOURCES: Readonly<Record<AzureIdentity['kind'], { readonly name: string; readonly advice: string }>> = {
   secret: {
     name: 'the client secret of AZURE_CLIENT_SECRET',
-    advice: 'check AZURE_TENANT_ID and AZURE_CLIENT_ID, and whether the secret is over',
+    advice: 'check AZURE_TENANT_ID and AZURE_CLIENT_ID, and whether the secret has expired',
   },
   certificate: {
     name: 'the certificate of AZURE_CLIENT_CERTIFICATE_PATH',
-    advice: 'check AZURE_TENANT_ID and AZURE_CLIENT_ID, and whether the certificate is known there',
+    advice: 'check AZURE_TENANT_ID and AZURE_CLIENT_ID, and whether the certificate is registered there',
   },
   workload: {
     name: 'the workload identity of AZURE_FEDERATED_TOKEN_FILE',
@@ -47,7 +47,7 @@ export function identityTokens(
 
 async function tokenOf(credential: TokenCredential): Promise<Expiring<string>> {
   const given = await credential.getToken(SCOPE);
-  if (given === null) throw new Error('there is no token');
+  if (given === null) throw new Error('the library returned no token');
   return { value: given.token, expiresAtMs: given.expiresOnTimestamp };
 }
 
@@ -101,16 +101,15 @@ function failureOf(error: unknown, { kind }: AzureIdentity, wasGiven: boolean): 
   const { name, advice } = SOURCES[kind];
   const told = (to: CredentialsError['code'], what: string) => new CredentialsError(to, what, failure);
   if (status === 407)
-    return told('Denied', `no token can be had: the proxy wants credentials (${message}); ${LOGIN_ADVICE}`);
+    return told('Denied', `no token: the proxy requires credentials (${message}); ${LOGIN_ADVICE}`);
   // There was a token before, so the failure is treated as temporary.
-  if (wasGiven) return told('Unavailable', `the token has expired, and no other could be had (${message})`);
+  if (wasGiven) return told('Unavailable', `the token has expired, and no new one is available (${message})`);
   if (kind === 'machine') return told('Denied', `no credentials were found (${message}); ${advice}`);
   // The library's name for an authority that it could not reach for its endpoints.
   const isAway = isTemporary || failure.kind === 'CredentialUnavailableError';
-  if (isAway)
-    return told('Unavailable', `no token can be had at present from ${name} (${message}); ${advice}`);
+  if (isAway) return told('Unavailable', `no token at present from ${name} (${message}); ${advice}`);
   if (code === 'ENOENT' || code === 'EACCES')
-    return told('InvalidConfig', `a file that ${name} takes cannot be read (${message}); ${advice}`);
+    return told('InvalidConfig', `a file for ${name} cannot be read (${message}); ${advice}`);
   if (status === undefined) return told('InvalidConfig', `${name} cannot be used (${message}); ${advice}`);
-  return told('Denied', `no token is given for ${name} (${message}); ${advice}`);
+  return told('Denied', `the request for a token with ${name} was refused (${message}); ${advice}`);
 }

@@ -80,7 +80,9 @@ function untold(id: string, title: string, why: 'denied' | 'silent', permission:
   return fact(
     id,
     title,
-    why === 'silent' ? 'the server does not tell' : `may not be read: it takes ${permission}`,
+    why === 'silent'
+      ? 'the server does not report it'
+      : `not readable with these credentials: it needs ${permission}`,
   );
 }
 
@@ -101,8 +103,8 @@ function namespaceFact(isHierarchical: Told<string>): StoreFact {
   return fact(
     ...names,
     'hierarchical',
-    'directories stay when their objects are removed, and a listing is held in memory until it ends',
-    'use an account without a hierarchical namespace if it is for checkpoints alone',
+    'directories stay when their objects are removed, and a whole listing is held in memory',
+    'use an account without a hierarchical namespace if it is only for checkpoints',
   );
 }
 
@@ -115,12 +117,12 @@ function immutabilityFact(container: Told<Answer>): StoreFact {
     ...(is('has-legal-hold') ? ['a legal hold'] : []),
   ];
   if (found.length === 0)
-    return fact(...names, is('immutable-storage-with-versioning-enabled') ? 'possible by version' : 'none');
+    return fact(...names, is('immutable-storage-with-versioning-enabled') ? 'allowed for versions' : 'none');
   return fact(
     ...names,
     found.join(' and '),
-    'nothing can be removed while it lasts, leases and old catalog entries included; retention fails until then',
-    'keep checkpoints in a container without it, or let retention keep them for longer than it',
+    'nothing can be removed while it is in force, including leases and old catalog entries; retention fails until then',
+    'use a container without it, or let retention keep checkpoints for longer',
   );
 }
 
@@ -132,8 +134,8 @@ function accessFact(container: Told<Answer>): StoreFact {
   return fact(
     ...names,
     `public (${access})`,
-    'everybody can read the checkpoints',
-    'take it away: `az storage container set-permission --public-access off`',
+    'the checkpoints can be read without credentials',
+    'remove it: `az storage container set-permission --public-access off`',
   );
 }
 
@@ -148,8 +150,8 @@ function softDeleteFact(service: Told<Answer>): StoreFact {
   return fact(
     ...names,
     `keeps for ${period}`,
-    `what is removed is billed for another ${period}`,
-    'shorten it or switch it off if checkpoints come and go: `az storage blob service-properties delete-policy update`',
+    `removed objects are billed for another ${period}`,
+    'shorten it or switch it off if checkpoints are removed often: `az storage blob service-properties delete-policy update`',
   );
 }
 
@@ -163,7 +165,7 @@ function blobFacts(listing: Told<Answer>, { tier }: AzureConfig): StoreFact[] {
   const seenTier = tier ?? textOf(blob ?? '', 'AccessTier');
   if (blob === undefined)
     return [
-      fact(...versioning, 'not to be seen before there is a blob'),
+      fact(...versioning, 'not known before there is a blob'),
       fact(...accessTier, seenTier ?? 'that of the account'),
     ];
   return [versioningFact(textOf(blob, 'VersionId')), fact(...accessTier, seenTier ?? 'that of the account')];
@@ -175,7 +177,7 @@ function versioningFact(versionId: string | undefined): StoreFact {
     'versioning',
     'versioning',
     'on',
-    'what is removed stays as an earlier version, and is billed',
+    'removed objects stay as earlier versions, and are billed',
     'add a lifecycle rule that deletes previous versions, or switch versioning off',
   );
 }
@@ -193,5 +195,5 @@ const DEFAULT_SCOPE = 'x-ms-default-encryption-scope';
 
 function lifecycleFact(): StoreFact {
   const where = '`az storage account management-policy show`';
-  return fact('lifecycle', 'lifecycle rules', `told by the management API only: ${where}`);
+  return fact('lifecycle', 'lifecycle rules', `shown only by the management API: ${where}`);
 }

@@ -100,7 +100,7 @@ export async function requestPage(
     const listing = parseListing(new TextDecoder().decode(body), isOfAzure(headers));
     if (listing === null) throw foreignSuccess(status, headers);
     if (listing.nextMarker !== undefined && listing.nextMarker === marker)
-      throw brokenAnswer('it is not the last page, and tells no next one');
+      throw brokenAnswer('it is not the last page, but does not name the next one');
     return { ...listing, storeTimeMs: dateMs(headers['date']) };
   });
 }
@@ -134,5 +134,9 @@ function objectsOf(blobs: readonly ListedBlob[], root: string): ObjectInfo[] {
 
 function assertAfter({ store }: ListedStore, last: string | undefined, next: string | undefined): void {
   if (last === undefined || next === undefined || compareUtf8(last, next) < 0) return;
-  throw objectError('Unavailable', { store }, `was listed out of order: "${next}" came after "${last}"`);
+  throw objectError(
+    'Unavailable',
+    { store },
+    `returned a listing that is out of order: "${next}" came after "${last}"`,
+  );
 }

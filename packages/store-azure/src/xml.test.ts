@@ -61,7 +61,7 @@ describe('parseListing', () => {
     ['a changed end of a blob', `<Blob><Name>b</Name></Blab>${BLOB}`],
     ['no word on the next page', BLOB, '<NextMarkex>2!88</NextMarkex>'],
   ])('a page with %s is broken: a blob may be missing', (_, content, marker?: string) => {
-    expect(() => page(content, marker)).toThrow('the answer was cut off or changed on its way');
+    expect(() => page(content, marker)).toThrow('the answer was cut off or changed in transit');
   });
 
   it('a page without the end of its blobs is broken', () => {

@@ -80,9 +80,9 @@ describe('the URI', () => {
     ['gs:runs', 'is not of the form gs://bucket/prefix'],
     ['gs://', 'names no bucket'],
     ['gs:///a', 'names no bucket'],
-    ['gs://me:secret@runs/a', 'has credentials in it'],
-    ['gs://ru', "has something else where a bucket's name is due"],
-    ['gs://Runs', "has something else where a bucket's name is due"],
+    ['gs://me:secret@runs/a', 'contains credentials'],
+    ['gs://ru', 'has an invalid bucket name'],
+    ['gs://Runs', 'has an invalid bucket name'],
     ['gs://runs/a#b', 'has a fragment'],
     ['gs://runs?region=eu', 'has an unknown setting'],
     ['gs://runs?auth=yes', 'has auth= with a value that is not accepted; auth is true or false'],
@@ -95,7 +95,7 @@ describe('the URI', () => {
     ['gs://runs?userProject=My%20Project', 'has userProject= with a value that is not accepted'],
     ['gs://runs?ca=ca.pem', 'has ca= with a value that is not accepted; ca is the absolute path'],
     ['gs://runs?endpoint=ftp://x', 'has endpoint= with a value that is not accepted'],
-    ['gs://runs?endpoint=http%3A%2F%2F10.0.0.1&auth=true', 'would send its token in the clear'],
+    ['gs://runs?endpoint=http%3A%2F%2F10.0.0.1&auth=true', 'would send its token unencrypted'],
   ])('%s is refused, and what is accepted is told', (uri, reason) => {
     expect(refusalOf(uri)).toContain(reason);
     expect(refusalOf(uri)).toContain('accepted: gs://bucket/prefix');
@@ -135,8 +135,8 @@ describe('the environment', () => {
 
   it("a customer's key is refused beside another key, and where it would travel in the clear", () => {
     const env = { HOLDFAST_GCS_CUSTOMER_KEY: KEY };
-    expect(refusalOf(`gs://runs?kmsKey=${KMS}`, env)).toContain('one of the two encrypts');
-    expect(refusalOf('gs://runs?endpoint=http%3A%2F%2F10.0.0.1', env)).toContain('in the clear');
+    expect(refusalOf(`gs://runs?kmsKey=${KMS}`, env)).toContain('only one of the two');
+    expect(refusalOf('gs://runs?endpoint=http%3A%2F%2F10.0.0.1', env)).toContain('unencrypted');
     expect(parseGcsConfig(`gs://runs?${EMULATOR}`, env).customerKey?.reveal()).toBe(KEY);
   });
 });

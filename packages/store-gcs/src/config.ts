@@ -44,7 +44,7 @@ export type GcsEnvironment = Readonly<Record<string, string | undefined>>;
 
 const GOOGLE = 'https://storage.googleapis.com';
 
-const FORM = 'gs://bucket/prefix, with settings after a "?" if need be';
+const FORM = 'gs://bucket/prefix, with optional settings after a "?"';
 
 /** Query keys and their accepted values, for messages. */
 const SETTINGS = {
@@ -72,7 +72,7 @@ export function parseGcsConfig(text: string, env: GcsEnvironment = {}): GcsConfi
   const endpoint = uri.baseUrl('endpoint', emulatorUrl(env));
   const auth = uri.flag('auth', endpoint === undefined);
   if (auth && endpoint !== undefined && isInTheClear(endpoint))
-    throw uri.invalid('would send its token in the clear: its endpoint is http://');
+    throw uri.invalid('would send its token unencrypted: its endpoint is http://');
   const prefix = uri.prefix(uri.path);
   const uploads = uri.choice('uploads', ['auto', 'multipart', 'compose', 'single']);
   const proxies = new Proxies(env);
@@ -100,8 +100,8 @@ export function parseGcsConfig(text: string, env: GcsEnvironment = {}): GcsConfi
 function assertBucket(uri: GcsUri, bucket: string): void {
   if (bucket === '') throw uri.invalid('names no bucket');
   if (!/^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$/.test(bucket)) {
-    const due = '3 to 222 small letters, digits, ".", "-" or "_"';
-    throw uri.invalid(`has something else where a bucket's name is due: ${due}`);
+    const due = '3 to 222 lower-case letters, digits, ".", "-" or "_"';
+    throw uri.invalid(`has an invalid bucket name; it takes ${due}`);
   }
 }
 
@@ -125,8 +125,8 @@ function encryptionOf(
   if (!/^[A-Za-z0-9+/]{43}=$/.test(customerKey))
     throw new CheckpointError('InvalidConfig', 'HOLDFAST_GCS_CUSTOMER_KEY is not the base64 of 32 bytes');
   if (kmsKey !== undefined)
-    throw uri.invalid(`has a kmsKey although HOLDFAST_GCS_CUSTOMER_KEY is set; one of the two encrypts`);
+    throw uri.invalid(`has a kmsKey although HOLDFAST_GCS_CUSTOMER_KEY is set; use only one of the two`);
   if (endpoint !== undefined && isInTheClear(endpoint))
-    throw uri.invalid('would send HOLDFAST_GCS_CUSTOMER_KEY in the clear: its endpoint is http://');
+    throw uri.invalid('would send HOLDFAST_GCS_CUSTOMER_KEY unencrypted: its endpoint is http://');
   return { customerKey: new Secret(customerKey) };
 }

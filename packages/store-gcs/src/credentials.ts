@@ -35,7 +35,7 @@ async function fetchDefaultToken(signal: AbortSignal): Promise<Expiring<string>>
   });
   const client = await auth.getClient();
   const { token } = await client.getAccessToken();
-  if (typeof token !== 'string' || token === '') throw new Error('the credentials give no token');
+  if (typeof token !== 'string' || token === '') throw new Error('the credentials provide no token');
   return { value: token, expiresAtMs: client.credentials.expiry_date ?? undefined };
 }
 
@@ -47,7 +47,7 @@ export function credentialsError(error: unknown): CredentialsError {
   const failure = new LibraryFailure(error);
   const { kind, status, isTemporary } = failure;
   if (kind === 'SyntaxError')
-    return new CredentialsError('InvalidConfig', 'the credentials cannot be used: their file is no JSON');
+    return new CredentialsError('InvalidConfig', 'the credentials cannot be used: their file is not JSON');
   if (error instanceof Error && /could not load the default credentials/i.test(error.message)) {
     const advice =
       'run `gcloud auth application-default login`, set GOOGLE_APPLICATION_CREDENTIALS, or give the machine a service account';
@@ -57,13 +57,13 @@ export function credentialsError(error: unknown): CredentialsError {
   if (status === 407)
     return new CredentialsError(
       'Denied',
-      `no token can be had: the proxy wants credentials (${told}); ${LOGIN_ADVICE}`,
+      `no token: the proxy requires credentials (${told}); ${LOGIN_ADVICE}`,
     );
-  if (isTemporary) return new CredentialsError('Unavailable', `no token can be had at present (${told})`);
+  if (isTemporary) return new CredentialsError('Unavailable', `no token at present (${told})`);
   if (status !== undefined) {
-    const advice = 'they may be revoked or expired: log in again, or use another key';
+    const advice = 'they may be revoked or expired; log in again, or use another key';
     return new CredentialsError('Denied', `the credentials were refused (${told}); ${advice}`);
   }
-  const advice = 'look at the file of GOOGLE_APPLICATION_CREDENTIALS, or log in again with gcloud';
+  const advice = 'check the file of GOOGLE_APPLICATION_CREDENTIALS, or log in again with gcloud';
   return new CredentialsError('InvalidConfig', `the credentials cannot be used (${told}); ${advice}`);
 }

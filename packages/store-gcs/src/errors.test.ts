@@ -138,7 +138,7 @@ describe('a refusal by its reason', () => {
     ['userProjectMissing', 'name the project that pays with userProject='],
     ['retentionPolicyNotMet', "its bucket's retention policy keeps it"],
     ['objectUnderActiveHold', 'it is under a hold'],
-    ['customerEncryptionKeyIsIncorrect', 'another HOLDFAST_GCS_CUSTOMER_KEY'],
+    ['customerEncryptionKeyIsIncorrect', 'a HOLDFAST_GCS_CUSTOMER_KEY that differs'],
     ['authError', 'the store does not accept the token'],
   ])('%s: says what a person does about it', (reason, advice) => {
     expect(refused(400, jsonError(reason)).message).toContain(advice);

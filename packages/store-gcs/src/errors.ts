@@ -224,11 +224,11 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   uploadBrokenConnection: 'Unavailable',
 };
 
-const PAYS = 'its bucket lets whoever asks pay; name the project that pays with userProject=';
+const PAYS = 'its bucket bills the requester; name the project that pays with userProject=';
 const KEEPS = "its bucket's retention policy keeps it until its period is over";
 const HELD = 'it is under a hold; release that to delete it';
 const OTHER_KEY =
-  'it was written with another HOLDFAST_GCS_CUSTOMER_KEY than is set now, or with none, or none is set';
+  'it was written with a HOLDFAST_GCS_CUSTOMER_KEY that differs from the one set now, or only one of the two is set';
 
 /** Explanations in addition to the store's own message. */
 const HINTS: Readonly<Record<string, string>> = {
@@ -249,10 +249,10 @@ const HINTS: Readonly<Record<string, string>> = {
   userProjectMissing: PAYS,
   UserProjectMissing: PAYS,
   // Requester-pays buckets used this reason before they had their own.
-  required: 'the store wants credentials, or a parameter that is missing',
+  required: 'the store requires credentials, or a missing parameter',
 };
 
-const NO_CREDENTIALS = 'the store wants credentials; write auth=true in the URI if there are some';
+const NO_CREDENTIALS = 'the store requires credentials; write auth=true in the URI to use them';
 
 /**
  * The JSON API has one reason for everything that is missing. For these actions it is the object.

@@ -54,7 +54,7 @@ export async function inspectBucket(
   const bucket = await objects.bucket(FIELDS, { signal }).catch(unlessDenied);
   const ofSettings =
     bucket === undefined
-      ? [fact('bucket', 'bucket', 'not told with these credentials: it takes storage.buckets.get')]
+      ? [fact('bucket', 'bucket', 'not readable with these credentials: it needs storage.buckets.get')]
       : settingFacts(bucket as Bucket, config);
   return [...ofSettings, await permissionFact(objects, config, signal)];
 }
@@ -80,7 +80,11 @@ function settingFacts(bucket: Bucket, config: GcsConfig): StoreFact[] {
   ];
 }
 
-function locationFact({ location = 'not told', locationType, storageClass = 'STANDARD' }: Bucket): StoreFact {
+function locationFact({
+  location = 'not known',
+  locationType,
+  storageClass = 'STANDARD',
+}: Bucket): StoreFact {
   const type = locationType === undefined ? '' : ` (${locationType})`;
   return fact('location', 'location', `${location}${type}, ${storageClass}`);
 }
@@ -93,7 +97,7 @@ function versioningFact({ versioning, lifecycle }: Bucket, { root }: GcsConfig):
     'versioning',
     'versioning',
     'on',
-    'what is removed stays as a noncurrent version, and is billed',
+    'removed objects stay as noncurrent versions, and are billed',
     'add a lifecycle rule that deletes noncurrent versions, or switch versioning off',
   );
 }
@@ -105,8 +109,8 @@ function softDeleteFact({ softDeletePolicy }: Bucket): StoreFact {
     'soft-delete',
     'soft delete',
     `keeps for ${days(seconds)}`,
-    `what is removed is billed for another ${days(seconds)}`,
-    'shorten or clear the policy if checkpoints come and go: `gcloud storage buckets update --clear-soft-delete`',
+    `removed objects are billed for another ${days(seconds)}`,
+    'shorten or clear the policy if checkpoints are removed often: `gcloud storage buckets update --clear-soft-delete`',
   );
 }
 
@@ -117,8 +121,8 @@ function retentionFact({ retentionPolicy }: Bucket): StoreFact {
     'retention-policy',
     'retention policy',
     `keeps for ${period}${retentionPolicy.isLocked === true ? ', locked' : ''}`,
-    `nothing can be removed for ${period}, leases and old catalog entries included; retention fails until then`,
-    'keep checkpoints in a bucket without such a policy, or let retention keep them for longer than it',
+    `nothing can be removed for ${period}, including leases and old catalog entries; retention fails until then`,
+    'use a bucket without such a policy, or let retention keep checkpoints for longer',
   );
 }
 
@@ -128,7 +132,7 @@ function holdFact({ defaultEventBasedHold }: Bucket): StoreFact {
     'default-hold',
     'default hold',
     'on',
-    'nothing can be removed until somebody releases the hold of each object',
+    'nothing can be removed until the hold of each object is released',
     'switch the default event-based hold of the bucket off',
   );
 }
@@ -175,7 +179,7 @@ async function permissionFact(
 ): Promise<StoreFact> {
   const wanted = uploads === 'multipart' ? [...PERMISSIONS, ...PERMISSIONS_OF_PARTS] : PERMISSIONS;
   const granted = await objects.testPermissions(wanted, { signal }).catch(unlessUntold);
-  if (granted === undefined) return fact('permissions', 'permissions', 'this server does not tell');
+  if (granted === undefined) return fact('permissions', 'permissions', 'this server does not report it');
   const missing = wanted.filter((permission) => !granted.includes(permission));
   if (missing.length === 0) return fact('permissions', 'permissions', `all ${wanted.length} that are needed`);
   return fact(
@@ -183,7 +187,7 @@ async function permissionFact(
     'permissions',
     `missing: ${missing.join(', ')}`,
     'calls that need them end with Denied',
-    'grant roles/storage.objectUser on the bucket, or a role of your own with these permissions',
+    'grant roles/storage.objectUser on the bucket, or a custom role with these permissions',
   );
 }
 

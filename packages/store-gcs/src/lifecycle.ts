@@ -26,7 +26,7 @@ function dangerFact(rules: readonly Rule[], ruleCount: number): StoreFact {
     id,
     title,
     deletes.map((rule) => `a rule deletes live objects: ${told(rule)}`).join('; '),
-    'checkpoints lose objects that they need, and cannot be restored any more',
+    'checkpoints lose objects that they need, and can no longer be restored',
     'remove such rules for this prefix: only Holdfast knows what a checkpoint needs',
   );
 }
@@ -47,7 +47,7 @@ function leftoverFact(rules: readonly Rule[], { uploads, root }: GcsConfig): Sto
     id,
     title,
     'no rule removes them',
-    'what a killed process leaves of an upload is billed until somebody removes it',
+    'the uploaded parts of a killed process are billed until they are removed',
     `add a lifecycle rule, with more days than your longest save takes: ${action}`,
   );
 }

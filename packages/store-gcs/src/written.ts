@@ -67,7 +67,7 @@ export async function earlierEffect(
 ): Promise<GcsObject> {
   const object = await objects.metadata(name, { signal });
   if (isSame(object, sent)) return object;
-  throw objectError('AlreadyExists', subject, 'exists already');
+  throw objectError('AlreadyExists', subject, 'already exists');
 }
 
 function isSame(object: GcsObject, { sizeBytes, crc32c }: Sent): boolean {

@@ -34,7 +34,7 @@ describe('parseLocalConfig of a URI', () => {
   });
 
   it.each([
-    ['file://relative/dir', 'a host; if a directory is meant, its path must be absolute'],
+    ['file://relative/dir', 'a host; write an absolute path'],
     ['file://localhost/abs', 'has a host'],
     ['file:relative', 'is not a file URI'],
     ['file:/abs', 'is not a file URI'],

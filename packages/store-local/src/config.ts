@@ -30,7 +30,7 @@ export interface LocalOptions {
 }
 
 const FORM =
-  'file:///absolute/directory, with durability=fsync|none and direct=auto|off after a "?" if need be';
+  'file:///absolute/directory, with optional durability=fsync|none and direct=auto|off after a "?"';
 
 /**
  * Subject of error messages. They never repeat the text: a URI that cannot be parsed may hold a
@@ -56,11 +56,7 @@ function parseLocalUri(uri: string): LocalConfig {
   const match = /^file:\/\/([^/?#]*)([^?#]*)(?:\?([^#]*))?(#.*)?$/is.exec(uri);
   if (match === null) throw invalid(URI, 'is not a file URI with "//" and an absolute path');
   const [, host = '', path = '', query, fragment] = match;
-  if (host !== '')
-    throw invalid(
-      URI,
-      'has a host; if a directory is meant, its path must be absolute: a third "/" before it',
-    );
+  if (host !== '') throw invalid(URI, 'has a host; write an absolute path with a third "/" before it');
   if (fragment !== undefined) throw invalid(URI, 'has a fragment; write "#" in a path as %23');
   const directory = decoded(path);
   if (!/[^/]/.test(directory)) throw invalid(URI, 'names no directory');
@@ -74,8 +70,7 @@ function parseQuery(query: string | undefined): Pick<LocalConfig, ParameterName>
   for (const [index, pair] of pairs.entries()) {
     const [key = '', ...rest] = pair.split('=');
     const name = decoded(key);
-    if (!isParameter(name))
-      throw invalid(URI, `has an unknown setting: number ${index + 1} of those after "?"`);
+    if (!isParameter(name)) throw invalid(URI, `has an unknown setting: setting ${index + 1} after "?"`);
     if (found.has(name)) throw invalid(URI, `has the query key "${name}" twice`);
     found.set(name, decoded(rest.join('=')));
   }
@@ -119,7 +114,7 @@ function decoded(text: string): string {
 function completeOptions(options: LocalOptions): LocalConfig {
   if (typeof options !== 'object' || options === null) throw invalid(DIRECTORY, 'is not given');
   const { directory } = options;
-  if (typeof directory !== 'string') throw invalid(DIRECTORY, 'is no text');
+  if (typeof directory !== 'string') throw invalid(DIRECTORY, 'is not a string');
   if (!isAbsolute(directory)) throw invalid(DIRECTORY, 'is not an absolute path');
   if (directory.includes('\0')) throw invalid(DIRECTORY, 'has a NUL character in it');
   return {

@@ -67,12 +67,12 @@ export function notDurable(
   const errno = errnoOf(error) ?? 'no errno';
   const { store, key } = subject;
   if (!(error instanceof SyncFailedBefore)) {
-    const what = `has its name, but the name could not be made durable (${errno})`;
+    const what = `was created, but its name could not be made durable (${errno})`;
     return objectError('Unavailable', subject, what, error);
   }
   const message =
-    `object ${key} in ${store} may be lost with the power: a sync of its file or directory failed (${errno}), ` +
-    'and this process trusts neither any more; look at the disk, then start the process again';
+    `object ${key} in ${store} may be lost in a power failure: a sync of its file or directory failed (${errno}), ` +
+    'and this process can no longer rely on either; check the disk, then start the process again';
   return new CheckpointError('Unavailable', message, {
     context: contextOf(subject),
     cause: error,

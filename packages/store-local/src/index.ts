@@ -86,7 +86,7 @@ function assertKeepsFiles(config: LocalConfig, mount: Mount): void {
   const bucket = bucketMount(mount);
   if (bucket === null) return;
   const what =
-    `lies on a bucket mounted by ${bucket.program}, which neither creates files atomically nor keeps them as promised; ` +
-    `give the bucket itself, as ${bucket.scheme}`;
+    `lies on a bucket mounted by ${bucket.program}, which does not create files atomically and may lose them; ` +
+    `use the bucket itself, with ${bucket.scheme}`;
   throw refusal('Unsupported', config, what);
 }

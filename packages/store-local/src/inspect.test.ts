@@ -78,7 +78,7 @@ describe('facts of a directory', () => {
       concern: { meaning: expect.stringContaining('StorageFull') },
     });
     const of = await factsOf({ freeBlocks: 0n, blocks: 0n });
-    expect(of('room')).toEqual({ id: 'room', title: 'room', seen: 'not told by this file system' });
+    expect(of('room')).toEqual({ id: 'room', title: 'room', seen: 'this file system does not report it' });
   });
 
   it.each([

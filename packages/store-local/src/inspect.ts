@@ -12,23 +12,23 @@ const FREE_PERCENT_MIN = 5;
 
 /** Here the machine that writes a file sets its time, not a server. */
 const OWN_TIMES: readonly [meaning: string, advice: string] = [
-  'each machine gives its own time: leases and graces are counted wrong by as much as clocks differ',
+  'each machine uses its own clock: leases and grace periods are wrong by as much as the clocks differ',
   'keep the clocks of all machines that use it within a minute of each other (NTP)',
 ];
 
 /** File systems that need a warning before a run is stored there, and why. */
 const CONCERNS: Readonly<Record<string, readonly [meaning: string, advice: string]>> = {
   tmpfs: [
-    'what is in memory is gone when the machine restarts or loses power',
+    'files in memory are lost when the machine restarts or loses power',
     'use a directory on a disk, unless these checkpoints may be lost',
   ],
   ramfs: [
-    'what is in memory is gone when the machine restarts or loses power',
+    'files in memory are lost when the machine restarts or loses power',
     'use a directory on a disk, unless these checkpoints may be lost',
   ],
   overlay: [
-    'the files of a container go with it',
-    'mount a volume for the checkpoints, unless this overlay is one that stays',
+    'the files of a container are deleted with it',
+    'mount a volume for the checkpoints, unless this overlay is permanent',
   ],
   lustre: OWN_TIMES,
   ceph: OWN_TIMES,
@@ -66,11 +66,11 @@ async function roomFact(directory: string, fileSystem: FileSystem): Promise<Stor
   const [freeBytes, totalBytes] = [Number(bavail * bsize), Number(blocks * bsize)];
   const [id, title] = ['room', 'room'];
   // Some network and kernel file systems report no size.
-  if (totalBytes === 0) return { id, title, seen: 'not told by this file system' };
+  if (totalBytes === 0) return { id, title, seen: 'this file system does not report it' };
   const seen = `${roomText(freeBytes, totalBytes)} are free`;
   if (freeBytes * 100 >= totalBytes * FREE_PERCENT_MIN) return { id, title, seen };
-  const meaning = 'when it is full, a save ends with StorageFull, and so does whatever else writes there';
-  return { id, title, seen, concern: { meaning, advice: 'make room, or use a larger file system' } };
+  const meaning = 'when it is full, a save ends with StorageFull, and other writes there fail';
+  return { id, title, seen, concern: { meaning, advice: 'free space, or use a larger file system' } };
 }
 
 /**
@@ -91,7 +91,7 @@ function sizeText(bytes: number): { amount: string; unit: string } {
 function durabilityFact({ durability }: LocalConfig): StoreFact {
   const [id, title] = ['durability', 'durability'];
   if (durability === 'fsync') return { id, title, seen: 'every write is synced' };
-  const meaning = 'checkpoints that were committed may be lost or damaged when power fails';
-  const advice = 'take durability=none out of the URI';
+  const meaning = 'committed checkpoints may be lost or damaged in a power failure';
+  const advice = 'remove durability=none from the URI';
   return { id, title, seen: 'no write is synced', concern: { meaning, advice } };
 }

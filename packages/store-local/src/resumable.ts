@@ -40,7 +40,7 @@ export function parseToken(
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
   }
-  const what = 'cannot resume an upload by this token: it is not one of this store';
+  const what = 'cannot resume an upload with this token: it is not from this store';
   throw objectError('InvalidArgument', { store: uri }, what);
 }
 

@@ -300,7 +300,7 @@ describe('where something is wrong', () => {
     await first.close();
     await nodeFileSystem.rename(pathOf(noteFile()), pathOf(noteFile().replace('free', 'somebody')));
     await expect((await open()).resumeUpload(begun.token)).rejects.toEqual(
-      code('NotFound', 'may still write'),
+      code('NotFound', 'may still be writing'),
     );
   });
 

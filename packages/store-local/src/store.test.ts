@@ -217,8 +217,8 @@ describe('list', () => {
 describe('keys', () => {
   it.each(['.holdfast-tmp/x', '.holdfast-x'])("%s is the store's own, and InvalidArgument", async (key) => {
     const store = await open();
-    await expect(store.create(key, BYTES)).rejects.toEqual(code('InvalidArgument', 'keep for themselves'));
-    await expect(store.deleteMany([key])).rejects.toEqual(code('InvalidArgument', 'keep for themselves'));
+    await expect(store.create(key, BYTES)).rejects.toEqual(code('InvalidArgument', 'reserved for stores'));
+    await expect(store.deleteMany([key])).rejects.toEqual(code('InvalidArgument', 'reserved for stores'));
     await store.create(`run/${key}`, BYTES);
   });
 });

@@ -228,7 +228,7 @@ export class LocalStore implements ObjectStore {
         throw this.#error(
           'Corrupt',
           key,
-          `is another object by now: its etag is ${identity}, expected ${options.etag}`,
+          `was replaced by another object: its etag is ${identity}, expected ${options.etag}`,
         );
       }
       const lengthBytes = Math.min(buffer.byteLength, Number(found.stats.size) - offsetBytes);
@@ -268,7 +268,7 @@ export class LocalStore implements ObjectStore {
     return this.#run({ action: 'resume an upload to', options }, async () => {
       const resuming = this.#resuming;
       if (resuming === null) {
-        const what = 'cannot resume uploads: nobody here can tell whether a process is gone';
+        const what = 'cannot resume uploads: this system does not show whether a process has ended';
         throw objectError('Unsupported', { store: this.uri }, what);
       }
       const parsed = parseToken(this.uri, token, isPartSize);
@@ -404,7 +404,7 @@ export class LocalStore implements ObjectStore {
     if (opened === null) throw this.#missing(key);
     if (etagOf(opened.stats) === etagOf(found.stats)) return opened.file;
     await opened.file.close();
-    throw this.#error('Corrupt', key, 'became another object while it was opened');
+    throw this.#error('Corrupt', key, 'was replaced by another object while it was opened');
   }
 
   async #nextPage(

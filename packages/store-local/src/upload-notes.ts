@@ -73,7 +73,7 @@ export class UploadNotes {
       const process = processOfText(owner);
       const isGone = process !== null && (await this.#parts.processes.isCertainlyGone(process));
       if (!isGone)
-        return `process ${process?.pid ?? owner}, which began it or took it over, may still write to it`;
+        return `process ${process?.pid ?? owner}, which began it or took it over, may still be writing to it`;
     }
     try {
       await this.#parts.fileSystem.rename(this.#pathOf(file, owner), this.#pathOf(file, this.self));

@@ -177,12 +177,12 @@ export class ObjectWriter {
     const subject = this.#subject(key);
     const named = await fileSystem.lstat(path).catch(() => null);
     if (named?.isDirectory()) {
-      const what = 'cannot be written: its key is a prefix of the keys of others';
+      const what = 'cannot be written: its key is a prefix of other keys';
       return objectError('InvalidArgument', subject, what, error);
     }
     const found = await files.find(key);
     if (found !== null) await names.met(key, found);
-    return objectError('AlreadyExists', subject, 'exists already', error);
+    return objectError('AlreadyExists', subject, 'already exists', error);
   }
 
   async #nameByLink(temporary: TemporaryFile, key: string): Promise<void> {
@@ -204,7 +204,7 @@ export class ObjectWriter {
       if (errno === 'EEXIST' || NO_HARD_LINKS.has(errno))
         await fileSystem.unlink(data).catch(() => undefined);
       if (!NO_HARD_LINKS.has(errno)) throw await this.#taken(error, path, key);
-      const what = `cannot be created: the file system has, or permits, neither hard nor symbolic links (${errno})`;
+      const what = `cannot be created: the file system does not allow hard or symbolic links (${errno})`;
       throw objectError('Unsupported', this.#subject(key), what, error);
     }
   }

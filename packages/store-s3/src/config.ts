@@ -54,7 +54,7 @@ export interface S3Config {
 
 export type S3Environment = Readonly<Record<string, string | undefined>>;
 
-const FORM = 's3://bucket/prefix, with settings after a "?" if need be';
+const FORM = 's3://bucket/prefix, with optional settings after a "?"';
 
 /** Query keys and their accepted values, for messages. */
 const SETTINGS = {
@@ -122,9 +122,7 @@ function assertBucket(uri: S3Uri, bucket: string): void {
     throw uri.invalid('is a directory bucket, whose listings have no order; use a general purpose bucket');
   if (bucket === '') throw uri.invalid('names no bucket');
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/.test(bucket))
-    throw uri.invalid(
-      `has something else where a bucket's name is due: 3 to 63 letters, digits, ".", "-" or "_"`,
-    );
+    throw uri.invalid(`has an invalid bucket name; it takes 3 to 63 letters, digits, ".", "-" or "_"`);
 }
 
 function kindOf(env: S3Environment): S3CredentialsKind {
@@ -156,10 +154,10 @@ function encryptionOf(
     throw new CheckpointError('InvalidConfig', 'HOLDFAST_S3_CUSTOMER_KEY is not the base64 of 32 bytes');
   if (customerKey !== undefined && encryption !== undefined)
     throw uri.invalid(
-      `has sse=${encryption} although HOLDFAST_S3_CUSTOMER_KEY is set; one of the two encrypts`,
+      `has sse=${encryption} although HOLDFAST_S3_CUSTOMER_KEY is set; use only one of the two`,
     );
   if (customerKey !== undefined && endpoint !== undefined && isInTheClear(endpoint))
-    throw uri.invalid('would send HOLDFAST_S3_CUSTOMER_KEY in the clear: its endpoint is http://');
+    throw uri.invalid('would send HOLDFAST_S3_CUSTOMER_KEY unencrypted: its endpoint is http://');
   return {
     encryption,
     kmsKeyId: given.kmsKeyId,

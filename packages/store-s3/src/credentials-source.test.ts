@@ -22,7 +22,7 @@ describe('what a failure to have credentials means', () => {
       WEB_IDENTITY,
       { $metadata: { httpStatusCode: 400 } },
       'Denied',
-      'no credentials are given by the web identity of AWS_WEB_IDENTITY_TOKEN_FILE (Error, HTTP 400); check AWS_ROLE_ARN',
+      'the request for credentials from the web identity of AWS_WEB_IDENTITY_TOKEN_FILE was refused (Error, HTTP 400); check AWS_ROLE_ARN',
     ],
     [
       'a service that stumbles',
@@ -40,7 +40,7 @@ describe('what a failure to have credentials means', () => {
       'is not trusted (Error, TLS_FAILED); set AWS_CA_BUNDLE or ca=',
     ],
     ['a file that may not be read', WEB_IDENTITY, { code: 'EACCES' }, 'InvalidConfig', 'cannot be read'],
-    ['a proxy that wants a login', WEB_IDENTITY, { status: 407 }, 'Denied', 'the proxy wants credentials'],
+    ['a proxy that wants a login', WEB_IDENTITY, { status: 407 }, 'Denied', 'the proxy requires credentials'],
     [
       'a container that is away',
       CONTAINER,
@@ -66,7 +66,7 @@ describe('what a failure to have credentials means', () => {
     expect(await failed({}, provider, true)).toMatchObject({
       code: 'Unavailable',
       message:
-        'the credentials have expired, and the default chain of AWS gives no others (CredentialsProviderError)',
+        'the credentials have expired, and the default chain of AWS provides no new ones (CredentialsProviderError)',
     });
     expect(await failed({}, { $metadata: { httpStatusCode: 403 } }, true)).toMatchObject({ code: 'Denied' });
   });

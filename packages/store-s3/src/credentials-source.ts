@@ -14,7 +14,7 @@ const ANY = 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or gi
 const OF_MACHINE: Readonly<Record<S3CredentialsKind, CredentialsSource>> = {
   'web-identity': {
     name: 'the web identity of AWS_WEB_IDENTITY_TOKEN_FILE',
-    advice: 'check AWS_ROLE_ARN and whom that role trusts, and that the file has a token that is valid',
+    advice: 'check AWS_ROLE_ARN, the trust policy of that role, and that the file has a valid token',
   },
   container: {
     name: 'the role of the container',
@@ -30,11 +30,11 @@ export function credentialsSource({ profile, credentialsKind }: S3Config): Crede
 
 /** The first setting that a profile contains decides its kind. */
 const KINDS: readonly (readonly [setting: string, name: string, advice: string])[] = [
-  ['role_arn', 'the role', 'check role_arn and whom that role trusts'],
+  ['role_arn', 'the role', 'check role_arn and the trust policy of that role'],
   ['sso_session', 'the single sign-on', 'run `aws sso login`'],
   ['sso_start_url', 'the single sign-on', 'run `aws sso login`'],
   ['login_session', 'the login', 'run `aws login`'],
-  ['credential_process', 'the credential_process', 'run it by hand to see what it says'],
+  ['credential_process', 'the credential_process', 'run it by hand to see its output'],
 ];
 
 /**
@@ -50,7 +50,7 @@ export async function failureOf(
   if (wasGiven && failure.status === undefined) {
     // Many of the SDK's errors do not say whether they are temporary. If there were credentials
     // before, the failure is treated as temporary.
-    const what = `the credentials have expired, and ${source.name} gives no others (${failure.message})`;
+    const what = `the credentials have expired, and ${source.name} provides no new ones (${failure.message})`;
     return new CredentialsError('Unavailable', what, failure);
   }
   if (profile === undefined) {
@@ -59,7 +59,7 @@ export async function failureOf(
   }
   const settings = await settingsOf(profile);
   if (Object.keys(settings).length === 0) {
-    const what = `${source.name} is in neither ~/.aws/config nor ~/.aws/credentials; set AWS_PROFILE or profile= to one that is`;
+    const what = `${source.name} is in neither ~/.aws/config nor ~/.aws/credentials; set AWS_PROFILE or profile= to one that is there`;
     return new CredentialsError('InvalidConfig', what, failure);
   }
   const [, name, advice = source.advice] = KINDS.find(([setting]) => settings[setting] !== undefined) ?? [];
@@ -92,19 +92,16 @@ function judged(
   const { code, status, message } = failure;
   const error = (to: CredentialsError['code'], what: string) => new CredentialsError(to, what, failure);
   if (status === 407)
-    return error(
-      'Denied',
-      `no credentials can be had: the proxy wants credentials (${message}); ${LOGIN_ADVICE}`,
-    );
-  if (mayPass) return error('Unavailable', `no credentials can be had at present from ${name} (${message})`);
+    return error('Denied', `no credentials: the proxy requires credentials (${message}); ${LOGIN_ADVICE}`);
+  if (mayPass) return error('Unavailable', `no credentials at present from ${name} (${message})`);
   if (code === 'TLS_FAILED')
     return error(
       'InvalidConfig',
-      `the certificate of what gives ${name} is not trusted (${message}); set AWS_CA_BUNDLE or ca=`,
+      `the certificate of the server that provides ${name} is not trusted (${message}); set AWS_CA_BUNDLE or ca=`,
     );
   if (code === 'ENOENT' || code === 'EACCES' || code === 'EISDIR')
-    return error('InvalidConfig', `a file that ${name} takes cannot be read (${message}); ${advice}`);
+    return error('InvalidConfig', `a file for ${name} cannot be read (${message}); ${advice}`);
   if (status !== undefined)
-    return error('Denied', `no credentials are given by ${name} (${message}); ${advice}`);
+    return error('Denied', `the request for credentials from ${name} was refused (${message}); ${advice}`);
   return error('Denied', `no credentials were found in ${name} (${message}); ${advice}`);
 }

@@ -82,7 +82,7 @@ describe('a refusal by its code', () => {
     }
     const inTheClear =
       'Requests specifying Server Side Encryption with Customer provided keys must be made over a secure connection.';
-    expect(told('InvalidRequest', 400, inTheClear, true).message).toContain('over TLS only; write https://');
+    expect(told('InvalidRequest', 400, inTheClear, true).message).toContain('only over TLS; write https://');
     expect(told('AccessDenied', 403, 'Access Denied.', true).message).toContain('HOLDFAST_S3_CUSTOMER_KEY');
     expect(told('AccessDenied', 403, 'Access Denied.', false).message).not.toContain(
       'HOLDFAST_S3_CUSTOMER_KEY',
@@ -92,7 +92,7 @@ describe('a refusal by its code', () => {
   it('of a batch delete keeps the code of the item', () => {
     expect(storeError(itemRefusal('AccessDenied', 'locked'), 'delete', OBJECT)).toMatchObject({
       code: 'Denied',
-      message: 'cannot delete object a/b in s3://runs/gpt: it takes s3:DeleteObject: locked (AccessDenied)',
+      message: 'cannot delete object a/b in s3://runs/gpt: it needs s3:DeleteObject: locked (AccessDenied)',
     });
   });
 });
@@ -114,14 +114,14 @@ describe('a missing permission is named', () => {
     ['list the parts of', 's3:ListMultipartUploadParts'],
     ['abort an upload to', 's3:AbortMultipartUpload'],
   ])('to %s it takes %s', (action, permission) => {
-    expect(told(action)).toContain(`it takes ${permission}: Access Denied. (AccessDenied)`);
+    expect(told(action)).toContain(`it needs ${permission}: Access Denied. (AccessDenied)`);
   });
 
   it('not where the store names it itself, nor where something else is wrong', () => {
     const named = 'User: me is not authorized to perform: s3:PutObject on resource: x';
-    expect(told('create', 'AccessDenied', named)).not.toContain('it takes');
-    expect(told('create', 'SignatureDoesNotMatch')).not.toContain('it takes');
-    expect(told('do something else to')).not.toContain('it takes');
+    expect(told('create', 'AccessDenied', named)).not.toContain('it needs');
+    expect(told('create', 'SignatureDoesNotMatch')).not.toContain('it needs');
+    expect(told('do something else to')).not.toContain('it needs');
   });
 });
 
@@ -181,7 +181,7 @@ describe('a refusal by its status, where the code says nothing', () => {
 
   it.each([
     [408, 'Unavailable', 'HTTP 408'],
-    [413, 'InvalidConfig', 'a proxy in front of the store refuses requests of this size (HTTP 413)'],
+    [413, 'InvalidConfig', 'a proxy in front of the store rejects requests of this size (HTTP 413)'],
     [429, 'Throttled', 'HTTP 429'],
   ])('%i is of a proxy, and %s', (status, expected, words) => {
     const error = storeError(

@@ -169,10 +169,10 @@ const HINTS: Readonly<Record<string, string>> = {
 
 /** Stores have no specific code for a wrong customer-provided key. */
 const OF_CUSTOMER_KEY: readonly (readonly [RegExp, string])[] = [
-  [/secure connection/i, 'HOLDFAST_S3_CUSTOMER_KEY is taken over TLS only; write https:// in endpoint='],
+  [/secure connection/i, 'HOLDFAST_S3_CUSTOMER_KEY is accepted only over TLS; write https:// in endpoint='],
   [
     /server side encryption|encryption parameters/i,
-    'it was written with another HOLDFAST_S3_CUSTOMER_KEY than is set now, or with none, or none is set',
+    'it was written with a HOLDFAST_S3_CUSTOMER_KEY that differs from the one set now, or only one of the two is set',
   ],
 ];
 
@@ -201,11 +201,11 @@ function permissionHint({ code, status, message }: S3Refusal, action: string): s
   const isRefused = code === 'AccessDenied' || (code === '' && status === 403);
   const permission = PERMISSIONS[action];
   return isRefused && permission !== undefined && !message.includes('s3:')
-    ? `it takes ${permission}`
+    ? `it needs ${permission}`
     : undefined;
 }
 
-const OR_CUSTOMER_KEY = 'not permitted, or HOLDFAST_S3_CUSTOMER_KEY is another key than it was written with';
+const OR_CUSTOMER_KEY = 'not permitted, or it was written with another HOLDFAST_S3_CUSTOMER_KEY';
 
 /**
  * Wraps a failed call in a `CheckpointError`. `action`: "read", "create". The message names the
@@ -243,11 +243,11 @@ function judged(
 ): readonly [ErrorCode, string] {
   const where = profile === undefined ? '' : ` in the profile "${profile}"`;
   if (kind === 'TokenProviderError')
-    return ['Denied', `the login${where} has no token that is valid (${message}); run \`aws sso login\``];
+    return ['Denied', `the login${where} has no valid token (${message}); run \`aws sso login\``];
   if (kind === 'CredentialsProviderError')
     return ['Denied', `no credentials were found${where} (${message}); ${FIND_CREDENTIALS}`];
-  if (isTemporary) return ['Unavailable', `no credentials can be had at present${where} (${message})`];
-  if (status !== undefined) return ['Denied', `no credentials are given${where} (${message})`];
+  if (isTemporary) return ['Unavailable', `no credentials at present${where} (${message})`];
+  if (status !== undefined) return ['Denied', `the request for credentials${where} was refused (${message})`];
   return ['Unexpected', `the AWS SDK failed (${message})`];
 }
 

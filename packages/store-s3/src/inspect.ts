@@ -99,13 +99,13 @@ async function tell<T>(
     if (!(error instanceof S3Refusal) || error.code === 'NoSuchBucket') throw error;
     const { code, status } = error;
     if (NOTHING_SET.includes(code)) return { value: undefined };
-    if (isNotPermitted(error)) return { untold: `not told without ${permission}` };
+    if (isNotPermitted(error)) return { untold: `not readable: it needs ${permission}` };
     // Errors that concern the whole request, not one setting: invalid credentials, or a temporary
     // failure that the caller can retry.
     const isOfAll = status === 401 || status === 403 || status === 429 || (status >= 500 && status !== 501);
     if (isOfAll) throw error;
     // Stores without such a setting report that in many ways.
-    return { untold: `this store does not tell (${code === '' ? `HTTP ${status}` : code})` };
+    return { untold: `this store does not report it (${code === '' ? `HTTP ${status}` : code})` };
   }
 }
 
@@ -126,7 +126,7 @@ async function regionOf(
   if (found === undefined) return { facts: [], isMinio }; // Other stores usually have none.
   const isRight = region === undefined ? !connection.wasMoved : region === found;
   if (isRight) return { facts: [fact('region', 'region', found)], isMinio };
-  const meaning = 'the first request of every process is sent twice: the region that is set is another one';
+  const meaning = 'the first request of every process is sent twice, because another region is set';
   const advice = `set region=${found} in the URI`;
   return { facts: [fact('region', 'region', found, meaning, advice)], isMinio };
 }
@@ -145,14 +145,15 @@ function versioningFact(
   if ('untold' in versioning) return fact('versioning', 'versioning', versioning.untold);
   if (versioning.value === undefined) return fact('versioning', 'versioning', 'off');
   const isSuspended = versioning.value === 'Suspended';
-  if (isSuspended) return fact('versioning', 'versioning', 'suspended: what is removed now is gone');
+  if (isSuspended)
+    return fact('versioning', 'versioning', 'suspended: objects that are removed now are gone');
   const rule = 'untold' in rules ? undefined : noncurrentRule(rules.value ?? [], root);
   if (rule !== undefined) return fact('versioning', 'versioning', `on; ${rule}`);
   return fact(
     'versioning',
     'versioning',
-    'untold' in rules ? 'on; whether a rule removes noncurrent versions is not told' : 'on',
-    'what is removed stays as a noncurrent version, and is billed',
+    'untold' in rules ? 'on; it is not known whether a rule removes noncurrent versions' : 'on',
+    'removed objects stay as noncurrent versions, and are billed',
     'add a lifecycle rule for this prefix with NoncurrentVersionExpiration, or suspend versioning',
   );
 }
@@ -166,18 +167,18 @@ function lockFact(lock: Told<ObjectLockConfiguration>, { checksum }: S3Config): 
       id,
       title,
       'on',
-      'the bucket refuses objects without a checksum, and none are sent',
-      'take checksum=none out of the URI',
+      'the bucket refuses objects without a checksum, and the URI switches checksums off',
+      'remove checksum=none from the URI',
     );
   const { Mode: mode, Days: days, Years: years } = lock.value.Rule?.DefaultRetention ?? {};
   const period = days !== undefined ? plural(days, 'day') : years !== undefined ? plural(years, 'year') : '';
-  if (period === '') return fact(id, title, 'on, without a retention of its own');
+  if (period === '') return fact(id, title, 'on, without a default retention');
   return fact(
     id,
     title,
-    `each object is kept for ${period} (${mode ?? 'mode not told'})`,
-    `what is removed is hidden, and its bytes stay and are billed for ${period}, leases and old catalog entries included`,
-    'keep checkpoints in a bucket without default retention, unless that is what it is for',
+    `each object is kept for ${period} (${mode ?? 'mode not known'})`,
+    `removed objects are hidden, but their bytes stay and are billed for ${period}, including leases and old catalog entries`,
+    'use a bucket without default retention, unless you want this',
   );
 }
 
@@ -200,7 +201,7 @@ function encryptionFact(
     title,
     `${seen}, no bucket key`,
     'every object that is written or read costs a request to KMS, which is billed and throttled',
-    'enable the bucket key of the bucket',
+    'enable the S3 Bucket Key of the bucket',
   );
 }
 
@@ -211,8 +212,8 @@ function accessFact(isPublic: Told<boolean>): StoreFact {
     'access',
     'access',
     'public by its policy',
-    'everybody may do with the checkpoints what the policy of the bucket says',
-    'take the public statement out of the policy, or block public access',
+    'the checkpoints are open to the public, as far as the policy of the bucket allows',
+    'remove the public statement from the policy, or block public access',
   );
 }
 

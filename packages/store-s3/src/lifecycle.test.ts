@@ -25,7 +25,7 @@ describe('rules that delete', () => {
   ])('%s: a warning', (_, rest) => {
     const { lifecycle } = facts([rule({ ...WEEK, ...rest })]);
     expect(lifecycle.seen).toBe('rule "r1" deletes objects 7 days after they are written');
-    expect(lifecycle.concern?.meaning).toContain('cannot be restored');
+    expect(lifecycle.concern?.meaning).toContain('no longer be restored');
   });
 
   it.each<[string, Partial<LifecycleRule>]>([

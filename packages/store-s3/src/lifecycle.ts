@@ -35,7 +35,7 @@ function dangerFact(ours: readonly LifecycleRule[], ruleCount: number): StoreFac
       id,
       title,
       seen,
-      'checkpoints lose objects that they need, and cannot be restored any more',
+      'checkpoints lose objects that they need, and can no longer be restored',
       'remove such rules for this prefix: only Holdfast knows what a checkpoint needs',
     );
   if (archives.length > 0)
@@ -74,13 +74,13 @@ function leftoverFact(
     ?.map((rule) => rule.AbortIncompleteMultipartUpload?.DaysAfterInitiation)
     .find((found) => found !== undefined);
   if (days !== undefined) return fact(id, title, `a rule removes them after ${daysText(days)}`);
-  if (isMinio) return fact(id, title, 'MinIO removes them by itself, after a day if not set otherwise');
+  if (isMinio) return fact(id, title, 'MinIO removes them by itself, after a day by default');
   if (ours === undefined) return fact(id, title, untold);
   return fact(
     id,
     title,
     'no rule removes them',
-    'parts that a killed process leaves are not listed, and billed until somebody removes them',
+    'the parts of a killed process are not listed, and are billed until they are removed',
     'add a lifecycle rule for this prefix with AbortIncompleteMultipartUpload, after more days than your longest save takes',
   );
 }

@@ -41,7 +41,11 @@ export async function* listUploads(
     if (output.IsTruncated !== true) return;
     const { NextKeyMarker: KeyMarker = '', NextUploadIdMarker: UploadIdMarker = '' } = output;
     if (KeyMarker === position.KeyMarker && UploadIdMarker === position.UploadIdMarker)
-      throw objectError('Unexpected', { store: uri }, 'lists uploads up to a page that tells no next one');
+      throw objectError(
+        'Unexpected',
+        { store: uri },
+        'returned a page of uploads that does not name the next page',
+      );
     position = { KeyMarker, UploadIdMarker };
   }
 }

@@ -288,10 +288,10 @@ export class S3Store implements ObjectStore {
       sdk.send(new ListObjectsV2Command({ Bucket: this.#config.bucket, ...input }), options),
     );
     const { Contents = [], KeyCount = 0, IsTruncated, NextContinuationToken: next } = output;
-    if (KeyCount > Contents.length) throw brokenAnswer('it has fewer objects than it says');
+    if (KeyCount > Contents.length) throw brokenAnswer('it has fewer objects than it claims');
     if (IsTruncated === undefined) throw brokenAnswer('it does not say whether it is the last page');
     if (IsTruncated && (next === undefined || next === input.ContinuationToken))
-      throw brokenAnswer('it is not the last page, and tells no next one');
+      throw brokenAnswer('it is not the last page, but does not name the next one');
     if (Contents.some(({ Key }) => Key?.startsWith(input.Prefix) !== true))
       throw brokenAnswer('it has a name outside the prefix that was asked for');
     return { output, storeTimeMs: dateMs(headers.date) };

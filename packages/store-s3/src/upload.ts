@@ -219,7 +219,11 @@ export class S3Upload implements Upload {
         }
         const next = output.IsTruncated ? output.NextPartNumberMarker : undefined;
         if (output.IsTruncated && (next === undefined || next === marker))
-          throw objectError('Unexpected', this.#subject, 'lists parts up to a page that tells no next one');
+          throw objectError(
+            'Unexpected',
+            this.#subject,
+            'returned a page of parts that does not name the next page',
+          );
         marker = next;
       } while (marker !== undefined);
       return parts;

@@ -33,7 +33,7 @@ export async function assertOwnPlace(
   const around = below.length > 0 ? null : await findRunAround(uri, store, signal);
   if (below.length === 0 && around === null) return;
   const what = around === null ? `holds runs already: ${below.join(', ')}` : `lies in the run ${around}`;
-  throw new CheckpointError('InvalidArgument', `${store.uri} ${what}; each run has a place of its own`, {
+  throw new CheckpointError('InvalidArgument', `${store.uri} ${what}; each run needs a separate place`, {
     context: { store: store.uri, place: 'shared' },
   });
 }

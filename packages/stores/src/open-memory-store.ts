@@ -13,7 +13,7 @@ export function openMemoryStore(uri: string): ObjectStore {
   if (name === undefined) {
     throw new CheckpointError(
       'InvalidConfig',
-      'the memory:// URI names no memory store; write memory://name, the name of letters, digits, ".", "_" and "-"',
+      'the memory:// URI has no valid name; write memory://name, with letters, digits, ".", "_" and "-" in the name',
     );
   }
   return new MemoryStore(memoryBucket(name, { crc32c }));

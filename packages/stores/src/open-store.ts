@@ -68,7 +68,7 @@ function missing(scheme: string, name: string): (error: unknown) => never {
     if ((error as { code?: unknown }).code !== 'ERR_MODULE_NOT_FOUND') throw error;
     throw new CheckpointError(
       'Unsupported',
-      `URIs of ${scheme}:// need the package ${name} with all that it depends on; install it with: npm install ${name}`,
+      `URIs of ${scheme}:// need the package ${name} and its dependencies; install them with: npm install ${name}`,
       { cause: error },
     );
   };

@@ -13,13 +13,13 @@ describe('schemeOf', () => {
 
   it('a path is InvalidConfig and names the URI of the same place', () => {
     expect(() => schemeOf('/data/my run')).toThrow(
-      'a path is given where a URI is due; write file:///data/my%20run',
+      'this takes a URI, and was given a path; write file:///data/my%20run',
     );
     expect(() => schemeOf('./runs/gpt')).toThrow(`write file://${process.cwd()}/runs/gpt`);
   });
 
   it('a scheme with one slash is told so, and nothing of it is repeated', () => {
-    const told = 'the scheme is followed by one slash where two are due; write s3://bucket/prefix';
+    const told = 'the scheme is followed by one slash instead of two; write s3://bucket/prefix';
     expect(() => schemeOf('s3:/canary@bucket/x')).toThrow(expect.objectContaining({ message: told }));
   });
 

@@ -16,8 +16,8 @@ export function schemeOf(uri: string): string {
   if (/^file:/i.test(uri))
     throw noUri('file: is not followed by "//" and an absolute path; write file:///abs/dir');
   if (/^[A-Za-z][A-Za-z0-9+.-]+:\/(?!\/)/.test(uri))
-    throw noUri('the scheme is followed by one slash where two are due; write s3://bucket/prefix');
-  if (isPath(uri)) throw noUri(`a path is given where a URI is due; write ${urlOf(uri)}`);
+    throw noUri('the scheme is followed by one slash instead of two; write s3://bucket/prefix');
+  if (isPath(uri)) throw noUri(`this takes a URI, and was given a path; write ${urlOf(uri)}`);
   const here = urlOf('.');
   throw noUri(
     `the URI has no scheme; a directory here is ${here}/NAME, another place such as s3://bucket/prefix`,

@@ -78,7 +78,7 @@ describe('loadNewestCheckpoint', () => {
     const { manager } = managerOf(['ok 0', 'ok 1']);
     const state = new Text();
     const loading = load({ ...manager, latest: async () => null }, state);
-    const message = expect.stringContaining('2 checkpoints are there, and none can be loaded');
+    const message = expect.stringContaining('2 checkpoints are there, but none can be loaded');
     await expect(loading).rejects.toMatchObject({ code: 'Corrupt', message });
     expect(state.value).toBe('initial');
   });
@@ -120,7 +120,7 @@ describe('loadNewestCheckpoint', () => {
       const state = new Text();
       expect(await load(managerOf(['ok 0', 'ok 1', content]).manager, state)).toEqual({
         version: 1n,
-        warnings: [`checkpoint 2 is of no use (${reason}): training goes on from checkpoint 1 instead`],
+        warnings: [`checkpoint 2 cannot be used (${reason}): training continues from checkpoint 1 instead`],
       });
       expect(state.value).toBe('ok 1');
     },

@@ -38,7 +38,7 @@ export async function loadNewestCheckpoint(
     if ((await tryLoading(older, state)) !== null) continue;
     logger.log(
       'warn',
-      `checkpoint ${latest.version} is of no use (${failure.message}): training goes on from checkpoint ${version} instead`,
+      `checkpoint ${latest.version} cannot be used (${failure.message}): training continues from checkpoint ${version} instead`,
       { failure, latest: latest.version, version },
     );
     return version;
@@ -50,7 +50,7 @@ async function assertFirstStart(manager: TrainingCheckpointManager): Promise<voi
   const { length } = await manager.list();
   if (length === 0) return;
   const there = length === 1 ? '1 checkpoint is' : `${length} checkpoints are`;
-  const message = `${there} there, and none can be loaded: all are quarantined, retired or left behind by a rollback`;
+  const message = `${there} there, but none can be loaded: all are quarantined, retired or left behind by a rollback`;
   throw new CheckpointError('Corrupt', message, { context: { run: 'unusable' } });
 }
 

@@ -59,7 +59,7 @@ export class LoopSaves {
   judge(error: unknown): void {
     if (!mayPass(error)) throw error;
     this.#parts.onError(error);
-    this.#parts.logger.log('warn', `a checkpoint could not be saved, training goes on: ${error.message}`, {
+    this.#parts.logger.log('warn', `a checkpoint could not be saved; training continues: ${error.message}`, {
       error,
     });
   }
@@ -79,7 +79,7 @@ export class LoopSaves {
     try {
       await saver.settled();
     } catch (error) {
-      const message = `a checkpoint could not be saved, the last state follows: ${messageOf(error)}`;
+      const message = `a checkpoint could not be saved; the last state will be saved next: ${messageOf(error)}`;
       this.#parts.logger.log('warn', message, { error });
       this.#isBehind = true;
     }
@@ -91,7 +91,7 @@ export class LoopSaves {
   async #begin(saver: Saver): Promise<void> {
     const start = await startSave(saver, this.#parts.state);
     if (start === 'started') this.#isBehind = false;
-    else this.#parts.logger.log('info', 'a checkpoint was left out: another save is in flight');
+    else this.#parts.logger.log('info', 'a checkpoint was skipped: another save is in flight');
   }
 }
 

@@ -46,7 +46,7 @@ async function writeState(state: State, open: (key: string) => WritableStream<Ui
 function stillLocked(state: State): CheckpointError {
   return new CheckpointError(
     'InvalidArgument',
-    `save() of ${state.constructor.name} has left its stream locked, so that its end cannot be told: call releaseLock() of the writer, also after close()`,
+    `save() of ${state.constructor.name} has left its stream locked, so its end is unknown: call releaseLock() of the writer, even after close()`,
   );
 }
 

@@ -80,7 +80,7 @@ function toSnapshot(bytes: Buffer): unknown {
   } catch (cause) {
     throw new CheckpointError(
       'Corrupt',
-      `${bytes.byteLength} bytes are no snapshot that node:v8 serialized`,
+      `${bytes.byteLength} bytes are not a snapshot that node:v8 serialized`,
       {
         cause,
       },

@@ -436,7 +436,7 @@ describe('train: saving', () => {
       await train(coordinator, step, state, { logger });
       expect(calls.filter((call) => call.startsWith('discard'))).toHaveLength(discards);
       expect(calls).toContain(`onError ${error.message}`);
-      expect(calls).toContain(`warn: a checkpoint could not be saved, training goes on: ${error.message}`);
+      expect(calls).toContain(`warn: a checkpoint could not be saved; training continues: ${error.message}`);
       expect(calls.filter((call) => /^(apply|rendezvous)/.test(call))).toEqual(['rendezvous']);
       expect([...manager.committed]).toEqual([[0n, Uint8Array.of(2)]]);
     },

@@ -103,13 +103,13 @@ function checkSavers(
   if (saver !== null && saver.manager !== manager) {
     throw new CheckpointError(
       'InvalidArgument',
-      'the saver has another manager than setCheckpointManager was given: what it saves would not be what is loaded',
+      'the saver has another manager than setCheckpointManager was given: training would not load what the saver saves',
     );
   }
   if (saver !== null && preemption !== null && preemption.saver !== saver) {
     throw new CheckpointError(
       'InvalidArgument',
-      'the preemption has another saver than the train loop: it would not wait for what the loop saves',
+      'the preemption has another saver than the train loop: it would not wait for the saves of the loop',
     );
   }
 }
@@ -210,7 +210,7 @@ class TrainLoop<S extends State> {
    */
   #loss(): string | null {
     if (!this.#isSavingAside || !(this.#isInStep || this.#saves?.isBehind)) return null;
-    const what = this.#isInStep ? 'the step that was under way had not ended' : 'it was not copied in time';
+    const what = this.#isInStep ? 'the step in progress had not ended' : 'it was not copied in time';
     return `could not be saved: ${what}`;
   }
 

@@ -31,7 +31,7 @@ async function assertPlace(path: string): Promise<void> {
   if (found?.isDirectory()) throw refusal('InvalidArgument', path, 'is a directory');
   const parent = await stat(dirname(path)).catch(() => null);
   if (parent?.isDirectory() !== true)
-    throw refusal('InvalidArgument', path, 'is to be in a directory that is not there');
+    throw refusal('InvalidArgument', path, 'lies in a directory that does not exist');
 }
 
 /** Writes the file atomically. An existing file stays until then, or for good on failure. */
@@ -51,6 +51,6 @@ export async function writeCertificate({ path, replaces }: CertificateFile, text
 }
 
 function refusal(code: ErrorCode, path: string, what: string): CheckpointError {
-  const advice = ['choose a place for the certificate that can be written'];
+  const advice = ['name a file that can be written'];
   return new CheckpointError(code, `${path} ${what}`, { context: { path, advice } });
 }

@@ -82,10 +82,10 @@ describe('the verdict', () => {
   it('the error counts and names what is broken', () => {
     const error = certificateError(certificate([result({}), broken, busy]));
     expect(error?.message).toBe(
-      's3://bucket/run is not certified: it breaks 1 of 3 promises that checkpoints rest on',
+      's3://bucket/run is not certified: it breaks 1 of 3 promises that checkpoints need',
     );
     expect(error?.context).toMatchObject({ store: 's3://bucket/run', failed: ['create: one wins'] });
-    expect(certificateError(certificate([busy]))?.message).toContain('could not be looked at: HTTP 503');
+    expect(certificateError(certificate([busy]))?.message).toContain('could not be checked: HTTP 503');
   });
 });
 
@@ -157,7 +157,7 @@ describe('for people', () => {
     const denied = finding({ status: 'failed', code: 'Denied' });
     const missing = finding({ status: 'not-run' });
     expect(text(certificate([notRun, notRun], [denied, missing]))).toBe(
-      'cannot be certified   no promise was tried   1 failed   1.2 s',
+      'cannot be certified   no promise was checked   1 failed   1.2 s',
     );
     expect(text(certificate([broken, result({})]))).toBe('not certified   2 promises   1 failed   1.2 s');
     expect(text(certificate([busy, notRun]))).toBe(

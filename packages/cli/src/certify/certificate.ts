@@ -44,15 +44,17 @@ export function certificateError(certificate: Certificate): CheckpointError | nu
   const broken = failed.filter(({ code }) => code === 'Unsupported');
   const context = { store: uri, failed: (broken.length > 0 ? broken : failed).map(({ name }) => name) };
   if (broken.length > 0) {
-    const how = `it breaks ${broken.length} of ${formatPlural(checks.length, 'promise')} that checkpoints rest on`;
-    const advice = ['use another store, or have this one corrected; `holdfast doctor` shows what it means'];
+    const how = `it breaks ${broken.length} of ${formatPlural(checks.length, 'promise')} that checkpoints need`;
+    const advice = [
+      'use another store, or have this one corrected; `holdfast doctor` explains the consequences',
+    ];
     return new CheckpointError('Unsupported', `${uri} is not certified: ${how}`, {
       context: { ...context, advice },
     });
   }
   const first = failed[0];
   if (first === undefined) return null;
-  const how = `${failed.length} of ${formatPlural(checks.length, 'promise')} could not be looked at: ${first.seen}`;
+  const how = `${failed.length} of ${formatPlural(checks.length, 'promise')} could not be checked: ${first.seen}`;
   return new CheckpointError(first.code as ErrorCode, `${uri} is not certified: ${how}`, { context });
 }
 

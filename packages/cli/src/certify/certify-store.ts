@@ -58,7 +58,7 @@ export async function certifyStore(prefix: string, options: CertifyOptions): Pro
   const beganMs = clock.monotonicMs();
   const seed = Math.floor(random.fraction() * 2 ** 32);
   const findings = await lookFirst(prefix, options);
-  let checks = conformanceChecks.map((check) => notRun(check, 'what it needs is missing'));
+  let checks = conformanceChecks.map((check) => notRun(check, 'an earlier check that it needs failed'));
   if (verdictOf(findings) === 'safe') {
     const suite = new Suite({
       ...options,
@@ -69,7 +69,7 @@ export async function certifyStore(prefix: string, options: CertifyOptions): Pro
       onResult,
     });
     checks = await suite.run();
-    onStart('what is left', null);
+    onStart('cleaning up', null);
     const removed = await removeAll(suite, prefix, options);
     findings.push(removed);
     onFinding(removed);

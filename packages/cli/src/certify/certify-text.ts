@@ -53,7 +53,7 @@ export function verdictText(
   const notRun = checks.filter((check) => check.status === 'not-run').length;
   return [
     style(verdict === 'certified' ? 'green' : 'red', IN_WORDS[verdict]),
-    notRun === checks.length ? 'no promise was tried' : formatPlural(checks.length, 'promise'),
+    notRun === checks.length ? 'no promise was checked' : formatPlural(checks.length, 'promise'),
     ...(failed > 0 ? [`${failed} failed`] : []),
     ...(degraded > 0 ? [`${degraded} degraded`] : []),
     ...(notRun > 0 && notRun < checks.length ? [`${notRun} not run`] : []),

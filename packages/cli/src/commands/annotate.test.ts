@@ -89,7 +89,7 @@ describe('annotate', () => {
     await done('gc', uri, '--keep', '2', '--force', '--apply');
     await refused(
       7,
-      /version 1 is being retired: take it back first\n.*\n.*`holdfast undelete .* --version 1` takes/,
+      /version 1 is being retired: undelete it first\n.*\n.*`holdfast undelete .* --version 1` makes it live/,
       ...annotate('1', '--metric', 'auc=1'),
     );
     await done('annotate', uri, '--version', '3', '--meta', `note=${'x'.repeat(4000)}`);
@@ -98,9 +98,9 @@ describe('annotate', () => {
 
   test('a save of the same content records its metrics, and says so', async () => {
     const uri = await savedRun(1);
-    expect(await save(uri, 1, 'of version 1')).toMatch(/already, with the same content; nothing was sent\n$/);
+    expect(await save(uri, 1, 'of version 1')).toMatch(/before, with the same content; nothing was sent\n$/);
     expect(await save(uri, 1, 'of version 1', '--metric', 'auc=0.9')).toMatch(
-      /already, with the same content; nothing was sent; its metrics and metadata are recorded now\n$/,
+      /before, with the same content; nothing was sent; its metrics and metadata are recorded now\n$/,
     );
     expect(await done('list', uri)).toContain('auc 0.9');
   });
@@ -110,7 +110,7 @@ describe('annotate', () => {
     const copy = newUri();
     await done('mirror', uri, copy);
     await done('annotate', uri, '--version', '1', '--metric', 'auc=0.9');
-    expect(await done('mirror', uri, copy)).toBe('mirrored  0 versions   1 there already   1 annotated\n');
+    expect(await done('mirror', uri, copy)).toBe('mirrored  0 versions   1 already there   1 annotated\n');
     expect(await done('list', copy)).toContain('auc 0.9');
   });
 });
@@ -134,7 +134,7 @@ describe('two checkpoints of one version', () => {
     await done('unpin', uri, '--version', '2@1');
     expect(await done('gc', uri, '--keep', '1', '--apply', '--force')).toMatch(/^waits {2}2@1 {3}/);
     await refused(7, 'version 2@2 is not retired: it is live', 'undelete', uri, '--version', '2@2');
-    expect(await done('undelete', uri, '--version', '2@1')).toMatch(/^taken back {2}version 2@1 /);
+    expect(await done('undelete', uri, '--version', '2@1')).toMatch(/^live again {2}version 2@1 /);
   });
 
   test('--version takes either: show, restore, verify, diff, lease, annotate', async () => {
@@ -207,16 +207,16 @@ describe('elasticdl export --best', () => {
       version: 2,
     });
     const exported = (...more: string[]) => ['elasticdl', 'export', uri, out('none'), ...more];
-    await refused(2, 'does not say what is best', ...exported('--best', 'auc'));
+    await refused(2, 'min or max', ...exported('--best', 'auc'));
     await refused(
       2,
-      '--best and --version exclude each other',
+      '--best and --version cannot be combined',
       ...exported('--best', 'a:max', '--version', '1'),
     );
     await refused(2, 'no checkpoint has the metric "f1"', ...exported('--best', 'f1:max'));
     const files = ['elasticdl', 'export', directory, out('none'), '--best', 'auc:max'];
     await refused(6, 'only the checkpoints of a run have metrics', ...files);
     const lineage = ['elasticdl', 'export', directory, out('none'), '--version', '1@1'];
-    await refused(2, '--version 1@1 names a lineage, and there is no run', ...lineage);
+    await refused(2, '--version 1@1 names a lineage, and only a run has lineages', ...lineage);
   });
 });

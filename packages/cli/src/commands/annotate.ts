@@ -11,10 +11,10 @@ import { pairsToRecord } from '../values.ts';
 export const annotate: Command = {
   name: 'annotate',
   group: 'Save and restore',
-  summary: 'Record metrics and metadata of a version that is committed, as after an evaluation',
+  summary: 'Record metrics and metadata of a committed version, such as those of an evaluation',
   description:
-    'The last value of a name stands; names that are not given keep theirs. The files stay as they are.\n' +
-    'Rules such as --keep-best, `list`, `elasticdl best` and mirrors go by it from then on.',
+    'A name that is recorded again gets the new value; other names keep theirs. The files do not change.\n' +
+    'Rules such as --keep-best, `list`, `elasticdl best` and mirrors use the new values from then on.',
   operands: 'URI --version V --metric NAME=NUMBER',
   options: [checkpoint, metric, meta],
   examples: [

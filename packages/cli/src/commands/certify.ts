@@ -21,21 +21,21 @@ import { flag, value } from '../option.ts';
 
 const TIMEOUT_MS = 10 * 60_000;
 
-const output = value('--output <file>', 'keep the certificate in this file', (text) => text);
-const replace = flag('--replace', 'put the certificate in the place of a file that is there');
-const timeout = { ...timeoutOption, help: 'of each promise, such as 30s or 10m; default 10m' };
+const output = value('--output <file>', 'write the certificate to this file', (text) => text);
+const replace = flag('--replace', 'replace the file if it exists');
+const timeout = { ...timeoutOption, help: 'time limit of each check, such as 30s or 10m; default 10m' };
 
 export const certify: Command = {
   name: 'certify',
   group: 'Trust',
-  summary: 'Hold a store against every promise of the contract, and write a certificate',
+  summary: 'Test a store against the full contract, and write a certificate',
   description:
     'Runs the conformance suite of Holdfast on the store itself, below a prefix of\n' +
-    'its own (certify-…/), which it removes again. What is there already is neither\n' +
-    'read nor changed. Some 6,000 requests and up to 400 MiB, which takes minutes;\n' +
-    '`holdfast doctor` is the short look, and says what its findings mean.\n' +
-    'Exit status 2: it breaks a promise; 8: a permission is missing; 75: it could\n' +
-    'not be reached.',
+    'its own (certify-…/), which it removes at the end. It neither reads nor changes\n' +
+    'other objects. This takes minutes: some 6,000 requests and up to 400 MiB.\n' +
+    '`holdfast doctor` is a short check that explains its findings.\n' +
+    'Exit status 2: the store breaks a promise; 8: a permission is missing; 75: the\n' +
+    'store could not be reached.',
   operands: 'URI',
   options: [output, replace, timeout],
   examples: [
@@ -57,7 +57,7 @@ async function runCertify(call: Call): Promise<CommandResult> {
   call.subject.uri = uri;
   await store.close();
   const prefix = `certify-${systemRandom.hex(16)}/`;
-  call.messages.note(`certifying ${call.subject.uri}\n  below ${prefix}, which is removed in the end`);
+  call.messages.note(`certifying ${call.subject.uri}\n  below ${prefix}, which is removed at the end`);
   const certificate = await certifyStore(prefix, {
     open: () => openStore(uri, call.env),
     facts: {

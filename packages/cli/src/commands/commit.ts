@@ -11,9 +11,9 @@ export const commit: Command = {
   group: 'Save and restore',
   summary: 'Finish a version whose writers have all delivered',
   description:
-    'Any machine can do it: no writer has to be alive. Without --version: the highest that was begun.\n' +
-    'It looks once; --timeout makes it wait for writers that are still to deliver.\n' +
-    '--life (with --attempt and --writer): it succeeds only if the checkpoint has the files of this life.',
+    'Any machine can run it; no writer has to be alive. Without --version it takes the highest version that was begun.\n' +
+    'It looks once; with --timeout it waits for writers that have not delivered yet.\n' +
+    'With --life (and --attempt and --writer) it succeeds only if the checkpoint has the files of this life.',
   operands: 'URI',
   options: [
     version,

@@ -11,16 +11,16 @@ import { parseReferenceOrLatest } from '../values.ts';
 
 const tensors = flag(
   '--tensors',
-  'also compare the bytes of each tensor: reads every file that differs, whole',
+  'also compare the bytes of each tensor, which reads all of every file that differs',
 );
 
 export const diff: Command = {
   name: 'diff',
   group: 'Look',
-  summary: 'Tell in what two versions differ: by file, and by tensor in safetensors',
+  summary: 'Show how two versions differ: by file, and by tensor in safetensors',
   description:
-    'A and B are versions (V@L: version V of lineage L), or the word latest. Files are compared by the sizes and checksums of the records, without reading\n' +
-    'them; of *.safetensors files that differ the headers are read, which tell tensors added, removed and reshaped.',
+    'A and B are versions (V@L: version V of lineage L), or the word latest. Files are compared by the sizes and checksums\n' +
+    'in their records, without reading them. If *.safetensors files differ, their headers show which tensors were added, removed or reshaped.',
   operands: 'URI A B',
   options: [tensors, concurrency, buffer],
   examples: [

@@ -12,19 +12,19 @@ import { flag } from '../option.ts';
 
 const TIMEOUT_MS = 30_000;
 
-const quick = flag('--quick', 'leave out the throughput, which takes some seconds and up to 256 MiB');
-const timeout = { ...timeoutOption, help: 'of each check, such as 30s or 2m; default 30s' };
+const quick = flag('--quick', 'skip the throughput check, which takes some seconds and up to 256 MiB');
+const timeout = { ...timeoutOption, help: 'time limit of each check, such as 30s or 2m; default 30s' };
 
 export const doctor: Command = {
   name: 'doctor',
   group: 'Trust',
-  summary: 'Tell whether a store can be trusted with checkpoints, and how fast it is',
+  summary: 'Check whether a store can be trusted with checkpoints, and how fast it is',
   description:
-    'Checks what commits rest on, permissions, settings, clock and speed, below a\n' +
-    'prefix of its own (doctor-…/), which it removes again. What is there already is\n' +
-    'neither read nor changed.\n' +
-    'Exit status 2: not safe, do not use it; 8: a permission is missing; 75: it could\n' +
-    'not be reached.',
+    'Checks the guarantees that commits need, permissions, settings, clock and speed, below\n' +
+    'a prefix of its own (doctor-…/), which it removes at the end. It neither reads nor\n' +
+    'changes other objects.\n' +
+    'Exit status 2: the store is not safe, do not use it; 8: a permission is missing;\n' +
+    '75: the store could not be reached.',
   operands: 'URI',
   options: [quick, timeout],
   examples: ['holdfast doctor "file://$PWD/run"', 'holdfast doctor "file://$PWD/run" --quick --json'],
@@ -41,7 +41,7 @@ async function runDoctor(call: Call): Promise<CommandResult> {
   await (await openStore(uri, call.env)).close(); // An invalid URI is an error, not a finding.
   call.subject.uri = uri;
   const prefix = `doctor-${systemRandom.hex(16)}/`;
-  call.messages.note(`checking ${uri}\n  below ${prefix}, which is removed in the end`);
+  call.messages.note(`checking ${uri}\n  below ${prefix}, which is removed at the end`);
   const beganMs = call.clock.monotonicMs();
   const current = await watchChecks(call);
   const { findings, repeatCount } = await examine({
@@ -81,7 +81,7 @@ async function runDoctor(call: Call): Promise<CommandResult> {
 const IN_WORDS: Readonly<Record<Verdict, string>> = {
   safe: 'safe for checkpoints',
   unsafe: 'not safe for checkpoints',
-  unknown: 'cannot be called safe for checkpoints',
+  unknown: 'not known to be safe for checkpoints',
 };
 
 /** The part of the text that was not printed on the way. */

@@ -15,17 +15,17 @@ const SHOWN_MAX = 3;
 
 const metric = value(
   '--metric <name[:max|:min]>',
-  'the metric that decides; max, the default: the highest is best',
+  'the metric to compare; max (the default): the highest is best',
   parseRankedMetric,
 );
 
 export const elasticdlBest: Command = {
   name: 'elasticdl best',
   group: 'ElasticDL',
-  summary: 'Tell which checkpoint of a run is best by a metric',
+  summary: 'Show which checkpoint of a run is best by a metric',
   description:
-    'Those count that a restart could load and that have the metric; of equals the newer is the better.\n' +
-    'Exit status 6 when the run has no checkpoint, 2 when none of them has the metric.',
+    'It considers checkpoints that a restart could load and that have the metric. If two are equal, the newer wins.\n' +
+    'Exit status 6: the run has no checkpoint; 2: no checkpoint has the metric.',
   operands: 'URI --metric NAME',
   options: [metric],
   examples: [

@@ -18,32 +18,32 @@ import { pairsToRecord } from '../values.ts';
 
 const dense = list(
   '--dense <table=rows>',
-  'this table as one tensor of so many rows, zero where there is none for an id; may be repeated',
+  'write this table as one tensor of ROWS rows, by id; rows of missing ids are zero; may be repeated',
   parseTableRows,
 );
 const denseAll = value(
   '--dense-all <rows>',
-  'every other table as one tensor, too; highest: with as many rows as the highest id asks for',
+  'write every other table as one tensor too; highest: as many rows as the highest id needs',
   parseRowCount,
 );
-const keepSlots = flag('--keep-slots', 'keep the tables that hold what an optimizer knows of another');
+const keepSlots = flag('--keep-slots', "keep the tables that hold an optimizer's state for another table");
 const best = value(
   '--best <name:min|:max>',
-  'the checkpoint of the run that is best by this metric, such as auc:max; instead of --version',
+  'take the checkpoint of the run that is best by this metric, such as auc:max; instead of --version',
   parseDecidedMetric,
 );
-const replace = flag('--replace', 'put it in the place of a file that is there');
+const replace = flag('--replace', 'replace the file if it exists');
 
 export const elasticdlExport: Command = {
   name: 'elasticdl export',
   group: 'ElasticDL',
   summary: 'Write all shards of a checkpoint of ElasticDL as one safetensors file',
   description:
-    'FROM is a directory, a URI or a whole model in one file, as for inspect. A variable becomes a tensor of its name.\n' +
-    'A table becomes two, TABLE.ids and TABLE.values, row by row, unless it is to be dense.\n' +
-    'OUT.json beside it tells what the tables are, and so does the metadata of the file itself.\n' +
-    '--best chooses as `holdfast elasticdl best` does: live checkpoints that a restart could load.\n' +
-    'The file appears whole or not at all. One that exists is refused, unless with --replace.',
+    'FROM is a directory, a URI or a complete model in one file, as for inspect. A variable becomes a tensor of its name.\n' +
+    'A table becomes two tensors, TABLE.ids and TABLE.values, row by row, unless --dense names it.\n' +
+    'OUT.json beside it describes the tables, and so does the metadata of the file itself.\n' +
+    '--best chooses as `holdfast elasticdl best` does, among the live checkpoints that a restart could load.\n' +
+    'The file appears complete or not at all. An existing file is refused without --replace.',
   operands: 'FROM OUT.safetensors',
   options: [checkpointOrLatest, best, dense, denseAll, keepSlots, replace, numbering, buffer],
   examples: [
@@ -59,7 +59,7 @@ async function runExport(call: Call): Promise<CommandResult> {
   const [from = '', out = ''] = takeOperands(call.command, call.operands, ['FROM', 'OUT.safetensors']);
   if (!out.endsWith('.safetensors')) {
     throw usageError(`${out} does not end in .safetensors`, [
-      'what the tables are goes into a file beside it, which ends in .json',
+      'the description of the tables goes into a file beside it, which ends in .json',
     ]);
   }
   call.subject.path = out;
@@ -78,7 +78,7 @@ function chooseBest(call: Call): ((manager: RunManager) => Promise<CheckpointId>
   const by = call.get(best);
   if (by === undefined) return undefined;
   if (call.get(checkpointOrLatest) !== undefined) {
-    throw usageError('--best and --version exclude each other', ['give one of them']);
+    throw usageError('--best and --version cannot be combined', ['give one of them']);
   }
   return async (manager) => {
     const { bestCheckpoint } = await import('@holdfast/elasticdl');

@@ -15,18 +15,18 @@ import { elapsedAndRate } from '../outcome.ts';
 import { usageError } from '../usage-error.ts';
 import { pairsToRecord, parseVersion } from '../values.ts';
 
-const all = flag('--all', 'every whole version, lowest first');
-const as = value('--as <v>', 'the version that it becomes; default: that of its name', parseVersion);
+const all = flag('--all', 'import every complete version, lowest first');
+const as = value('--as <v>', 'save it as this version; default: the version in its name', parseVersion);
 
 export const elasticdlImport: Command = {
   name: 'elasticdl import',
   group: 'ElasticDL',
   summary: 'Save what ElasticDL has written as checkpoints of a run, byte for byte',
   description:
-    'DIR or URI is a version as ElasticDL writes it, or holds versions: the newest whole one is taken.\n' +
-    'FILE is a whole model in one file, such as model_v110.chkpt, as ElasticDL wrote it until November 2019.\n' +
-    'Structure and ids are checked before anything is committed.\n' +
-    'Repeating is free: what is there already is not sent again.',
+    'DIR or URI is a version as ElasticDL writes it, or holds versions: the newest complete one is taken.\n' +
+    'FILE is a complete model in one file, such as model_v110.chkpt, as ElasticDL wrote it until November 2019.\n' +
+    'Nothing is committed before structure and ids are checked.\n' +
+    'It can be repeated: files that are already in the run are not sent again.',
   operands: 'FILE|DIR|URI RUN',
   options: [version, all, as, metric, meta, numbering, concurrency, buffer, limitRate],
   examples: [
@@ -45,8 +45,8 @@ async function runImport(call: Call): Promise<CommandResult> {
     withRun(call, { uri, isPatient: true }, async (manager) => {
       await call.reporter.begin({ verb: 'saved', headline: (event) => headline(event, call) });
       if (file !== null && call.get(all)) {
-        throw usageError('--all takes versions of a directory, and one file was given', [
-          'leave --all out, or give the directory',
+        throw usageError('--all needs a directory of versions, and one file was given', [
+          'omit --all, or give the directory',
         ]);
       }
       const result = call.get(all)
@@ -60,8 +60,8 @@ async function runImport(call: Call): Promise<CommandResult> {
 function checkOptions(call: Call): void {
   const ofOne = [version, as, metric].filter((option) => call.get<unknown>(option) !== undefined);
   if (call.get(all) && ofOne.length > 0) {
-    throw usageError(`--all goes without ${ofOne.map(({ name }) => `--${name}`).join(' and ')}`, [
-      'give them with one version at a time',
+    throw usageError(`--all cannot be combined with ${ofOne.map(({ name }) => `--${name}`).join(' and ')}`, [
+      'import one version at a time with them',
     ]);
   }
 }
@@ -138,7 +138,7 @@ function nothingImported(from: string, skippedCount: number): CheckpointError {
     return new CheckpointError('Corrupt', `no version in ${from} could be imported`, { context });
   }
   return new CheckpointError('NotFound', `${from} holds no version directory`, {
-    context: { path: from, advice: ['a single version is imported without --all'] },
+    context: { path: from, advice: ['omit --all to import a single version'] },
   });
 }
 
@@ -148,7 +148,7 @@ function totalText({ imported, skipped }: ImportAllResult, sizeBytes: number): [
   const count = imported.length - presentCount;
   return [
     `${formatPlural(count, 'version')}${count > 0 ? `   ${formatBytes(sizeBytes)}` : ''}`,
-    ...(presentCount > 0 ? [`${formatCount(presentCount)} there already`] : []),
+    ...(presentCount > 0 ? [`${formatCount(presentCount)} already there`] : []),
     ...(skipped.length > 0 ? [`${formatCount(skipped.length)} skipped`] : []),
   ];
 }
@@ -156,7 +156,7 @@ function totalText({ imported, skipped }: ImportAllResult, sizeBytes: number): [
 function savedText(result: ImportResult): string {
   const head = `version ${result.version}   ${formatBytes(result.sizeBytes)} in ${formatPlural(result.fileCount, 'file')}`;
   if (!result.wasCommittedBefore) return head;
-  return `${head}   there already${result.isAnnotated ? '; its metrics and metadata are recorded now' : ''}`;
+  return `${head}   already there${result.isAnnotated ? '; its metrics and metadata are recorded now' : ''}`;
 }
 
 function jsonOf(result: ImportResult): JsonObject {

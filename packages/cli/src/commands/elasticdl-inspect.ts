@@ -23,10 +23,10 @@ export const elasticdlInspect: Command = {
   group: 'ElasticDL',
   summary: 'Show what a checkpoint of ElasticDL holds, without reading its values',
   description:
-    'FILE is one shard, or a whole model such as model_v110.chkpt. DIR is a version as ElasticDL\n' +
-    'writes it, or the directory that holds versions.\n' +
-    'URI is a run, or such a directory or file in a store. What is there decides.\n' +
-    'Of several versions the newest whole one is shown. Every form that ElasticDL ever wrote is read.',
+    'FILE is one shard, or a complete model such as model_v110.chkpt. DIR is a version as ElasticDL\n' +
+    'writes it, or a directory that holds versions.\n' +
+    'URI is a run, or such a directory or file in a store; the command finds out which.\n' +
+    'If there are several versions, it shows the newest complete one. It reads every form that ElasticDL ever wrote.',
   operands: 'FILE|DIR|URI',
   options: [checkpointOrLatest, numbering],
   examples: [

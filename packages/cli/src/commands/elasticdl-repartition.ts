@@ -17,16 +17,16 @@ import { usageError } from '../usage-error.ts';
 import { parseChoice, parseWhole } from '../values.ts';
 
 const SERVERS_MAX = 65_536;
-const to = value('--to <m>', 'for how many parameter servers', parseWhole(1, SERVERS_MAX));
+const to = value('--to <m>', 'the new number of parameter servers', parseWhole(1, SERVERS_MAX));
 const index = value(
   '--index <i>',
-  'write only the shard of server I, from 0 to M - 1; shards of others in the version stay',
+  'write only the shard of server I, from 0 to M - 1; other shards of the version stay',
   parseWhole(0, SERVERS_MAX - 1),
 );
 const NAMINGS = ['code', 'document'] as const;
 const layout = value(
   '--layout <names>',
-  "code (the default): version-N and .ckpt, as ElasticDL's code; document: version_N and .chkpt, as its design",
+  "code (the default): version-N and .ckpt, as in ElasticDL's code; document: version_N and .chkpt, as in its design",
   parseChoice(NAMINGS),
   NAMINGS,
 );
@@ -34,13 +34,13 @@ const layout = value(
 export const elasticdlRepartition: Command = {
   name: 'elasticdl repartition',
   group: 'ElasticDL',
-  summary: 'Divide a checkpoint of ElasticDL anew, among another number of parameter servers',
+  summary: 'Reshard a checkpoint of ElasticDL to another number of parameter servers',
   description:
-    'FROM is a directory, a URI or a whole model in one file, as for inspect. Without OUT it is the working directory.\n' +
-    'Writes OUT/version-N/variables-i-of-M.ckpt; ElasticDL takes it as --checkpoint_dir_for_init.\n' +
-    'The version appears whole or not at all. One that exists is refused; --replace takes the place of\n' +
-    'one with nothing but such files, --replace=everything of any, after it has asked (or with --apply).\n' +
-    "With --index it writes one server's file, whole or not at all; ElasticDL wants all M in the directory.",
+    'FROM is a directory, a URI or a complete model in one file, as for inspect. OUT defaults to the working directory.\n' +
+    'Writes OUT/version-N/variables-i-of-M.ckpt; ElasticDL starts from it with --checkpoint_dir_for_init.\n' +
+    'The version appears complete or not at all. An existing one is refused. --replace replaces a version\n' +
+    'that has only such files; --replace=everything replaces any, after it has asked (or with --apply).\n' +
+    'With --index it writes the file of one server, complete or not at all; ElasticDL needs all M in the directory.',
   operands: 'FROM [OUT] --to M',
   options: [to, index, layout, checkpointOrLatest, form, ...REPLACE_OPTIONS, numbering, buffer],
   examples: [
@@ -80,8 +80,8 @@ function wantedShards(call: Call): Omit<Division, 'directory'> {
   }
   const only = call.get(index);
   if (only !== undefined && only >= count) {
-    throw usageError(`--index ${only} is no server of ${count}`, [
-      `servers are counted from 0, so the last one is ${count - 1}`,
+    throw usageError(`--index ${only} is not one of ${count} servers`, [
+      `servers count from 0, so the last one is ${count - 1}`,
     ]);
   }
   return { count, index: only, naming: call.get(layout) ?? 'code' };

@@ -14,15 +14,15 @@ const NOT_ELECTED = 7;
 const LOOK_EVERY_MS = 5000;
 const FOR_MS_MAX = 7 * 24 * 60 * 60 * 1000;
 
-const id = value('--id <trainer>', 'of this trainer: a name that no other trainer has', (text) => text);
+const id = value('--id <trainer>', 'name of this trainer, which no other trainer has', (text) => text);
 const duration = value(
   '--for <duration>',
-  'how long no other trainer is elected, from 1ms to 7d; twice as long as the save takes is good',
+  'how long no other trainer is elected, from 1ms to 7d; use twice the time that the save takes',
   parseElectedTime,
 );
 const wait = value(
   '--wait <duration>',
-  'keep asking for so long, such as 15m; default: ask once, and never wait',
+  'keep asking for this long, such as 15m; default: ask once and do not wait',
   parseLongDuration,
 );
 
@@ -35,13 +35,13 @@ function parseElectedTime(text: string): number {
 export const elect: Command = {
   name: 'elect',
   group: 'Save and restore',
-  summary: 'Ask whether this trainer is the one that saves, for a time',
+  summary: 'Ask whether this trainer is elected to save, for a time',
   description:
-    'Exit status 0: this trainer is elected, and no other is for the time of --for. 7: another one is.\n' +
-    'Any other status is an error, and never means that this trainer is elected. It may ask again: its\n' +
-    'time then begins anew. Another trainer can replace one that died only while it waits (--wait):\n' +
-    'it must have seen no renewal for 1.25 times as long as the other one was elected for.\n' +
-    'Being elected is a hint and no lock: a paused trainer may still save when another is elected.',
+    'Exit status 0: this trainer is elected, and no other will be for the time of --for. 7: another one is elected.\n' +
+    'Any other status is an error, and never means that this trainer is elected. The elected trainer may ask again,\n' +
+    'which restarts its time. Another trainer can replace one that died only while it waits (--wait):\n' +
+    'it must see no renewal for 1.25 times the time of the other election.\n' +
+    'An election is a hint and no lock: a paused trainer may still save while another is elected.',
   operands: 'URI --id TRAINER --for DURATION',
   options: [id, duration, wait],
   examples: [

@@ -14,8 +14,8 @@ export const fork: Command = {
   group: 'Keep tidy',
   summary: 'Begin a run at URI2 with one version of the run at URI, every byte verified',
   description:
-    'Without @V the latest. What follows the last @ counts as the version if it is digits only: of a URI that ends like that\n' +
-    'itself, give the version as well. URI2 must be a run without checkpoints, or none yet. URI stays as it is.',
+    'Without @V it takes the latest. Digits after the last @ are the version: if a URI itself ends in @ and digits,\n' +
+    'append the version too. URI2 must be new, or a run without checkpoints. The run at URI does not change.',
   operands: 'URI@V URI2',
   options: [concurrency, buffer, limitRate],
   examples: [
@@ -76,7 +76,7 @@ function describe(
     `${call.style('green', 'forked')}  version ${version} → ${ends.to}`,
     `${formatBytes(sizeBytes)} in ${formatPlural(fileCount, 'file')}`,
     ...elapsedAndRate(durationMs, sizeBytes),
-    ...(reusedBytes > 0 ? [`${formatBytes(reusedBytes)} had been sent before`] : []),
+    ...(reusedBytes > 0 ? [`${formatBytes(reusedBytes)} already sent`] : []),
   ];
   return {
     text: text.join('   '),

@@ -10,18 +10,15 @@ import { flag, list, value } from '../option.ts';
 import { usageError } from '../usage-error.ts';
 import { watchElapsed } from '../watch-elapsed.ts';
 
-const rebuild = flag(
-  '--rebuild-catalog',
-  'write a new catalog from the manifests, where the catalog itself is gone',
-);
+const rebuild = flag('--rebuild-catalog', 'write a new catalog from the manifests, if the catalog is lost');
 const skip = list(
   '--skip <key>',
-  'with --rebuild-catalog: leave this manifest out if it cannot be read; may be repeated',
+  'with --rebuild-catalog: skip this manifest if it cannot be read; may be repeated',
   (text) => text,
 );
 const release = value(
   '--release <key>',
-  'no longer hold what a manifest that was skipped may refer to',
+  'stop keeping the objects that a skipped manifest may refer to',
   (text) => text,
 );
 const apply = flag('--apply', 'with --rebuild-catalog or --release: do it without asking');
@@ -32,12 +29,12 @@ const RELEASE_OTHERWISE = 'pass --apply to do it';
 export const fsck: Command = {
   name: 'fsck',
   group: 'Keep tidy',
-  summary: 'Compare the catalog with the objects, both ways, without reading a payload',
+  summary: 'Compare the catalog with the objects, in both directions, without reading payloads',
   description:
-    'Exit status 5 when something is missing or damaged. Changes nothing, but for --rebuild-catalog:\n' +
-    'every version that is there with all its files is then in a new catalog, unverified. A manifest that\n' +
-    'cannot be read stops that; --skip leaves it out, and gc then keeps what it may refer to until --release.\n' +
-    'Both ask first on a terminal; elsewhere they need --apply.',
+    'Exit status 5: something is missing or damaged. It changes nothing, except with these two options.\n' +
+    '--rebuild-catalog writes a new catalog with every version whose files are all there, unverified. A manifest that\n' +
+    'cannot be read stops the rebuild. --skip skips it, and gc keeps the objects it may refer to until --release.\n' +
+    'Both options ask first on a terminal, and need --apply elsewhere.',
   operands: 'URI',
   options: [rebuild, skip, release, apply],
   examples: ['holdfast fsck "file://$PWD/run"', 'holdfast fsck "file://$PWD/run" --json'],
@@ -49,13 +46,13 @@ async function runFsck(call: Call): Promise<CommandResult> {
   const released = call.get(release);
   if (call.get(rebuild) === true) {
     if (released === undefined) return rebuildCatalog(call, uri);
-    throw usageError('--release does not go with --rebuild-catalog', ['rebuild first, then release']);
+    throw usageError('--release cannot be combined with --rebuild-catalog', ['rebuild first, then release']);
   }
   if (call.sourced(skip)?.source === '--skip')
-    throw usageError('--skip goes with --rebuild-catalog', ['fsck by itself changes nothing']);
+    throw usageError('--skip needs --rebuild-catalog', ['fsck by itself changes nothing']);
   if (released !== undefined) return releaseSkipped(call, uri, released);
   if (call.sourced(apply)?.source === '--apply')
-    throw usageError('--apply goes with --rebuild-catalog or --release', ['fsck by itself changes nothing']);
+    throw usageError('--apply needs --rebuild-catalog or --release', ['fsck by itself changes nothing']);
   const result = await withRun(call, { uri, isPatient: true }, async (manager) => {
     await watchElapsed(call, 'looking');
     return manager.admin.fsck({ signal: call.signal });
@@ -87,11 +84,11 @@ async function rebuildCatalog(call: Call, uri: string): Promise<CommandResult> {
   const result = await withRun(call, { uri, isPatient: true }, async (manager) => {
     if (ask !== null) {
       call.messages.warn(
-        `a new catalog for ${call.subject.uri}: every version counts as unverified; nothing else may write there`,
+        `a new catalog for ${call.subject.uri}: every version counts as unverified; no other process may write there`,
       );
       for (const key of skipped)
         call.messages.warn(
-          `${printable(key)} is left out if it cannot be read: its version is then lost to readers`,
+          `${printable(key)} is skipped if it cannot be read: its version is then lost to readers`,
         );
       await confirm(ask, 'write it?', call.signal);
     }
@@ -105,7 +102,7 @@ async function releaseSkipped(call: Call, uri: string, key: string): Promise<Com
   await withRun(call, { uri, isPatient: true }, async (manager) => {
     if (ask !== null) {
       call.messages.warn(
-        `what only ${printable(key)} refers to is garbage then: the next collection deletes it`,
+        `objects to which only ${printable(key)} refers become garbage: the next collection deletes them`,
       );
       await confirm(ask, 'release it?', call.signal);
     }

@@ -17,10 +17,10 @@ import { plainStyle } from '../style.ts';
 import { usageError } from '../usage-error.ts';
 import { watchElapsed } from '../watch-elapsed.ts';
 
-const plan = flag('--plan', 'say what would be done, and do nothing');
-const explain = flag('--explain', 'the same for each version, with the reasons');
+const plan = flag('--plan', 'show what would be done, and change nothing');
+const explain = flag('--explain', 'as --plan, for each version with the reasons');
 const apply = flag('--apply', 'do it without asking');
-const force = flag('--force', "go on although it drops more than half of the run's bytes");
+const force = flag('--force', "continue although this drops more than half of the run's bytes");
 
 const OTHERWISE = 'pass --apply to do it, or --plan to see first what would be done';
 
@@ -30,8 +30,8 @@ export const gc: Command = {
   summary: 'Retire what no rule keeps, remove what was retired, delete what belongs to no version',
   description:
     'A version is kept if any rule keeps it; the latest, pinned and leased ones are kept whatever the\n' +
-    'rules say. Without a rule here: those of the run, which save sets.\n' +
-    'On a terminal it shows the plan and asks; elsewhere it needs --apply.',
+    'rules say. Without a rule here, the rules of the run apply, which `save` sets.\n' +
+    'On a terminal it shows the plan and asks. Elsewhere it needs --apply.',
   operands: 'URI',
   options: [...RETENTION_OPTIONS, plan, explain, apply, force],
   examples: [
@@ -70,7 +70,7 @@ function modeOf(call: Call): Mode {
   const onLine = given.filter(({ option }) => call.sourced(option)?.source === `--${option.name}`);
   const [first, second] = onLine.length > 0 ? onLine : given;
   if (second !== undefined && first !== undefined) {
-    throw usageError(`--${first.mode} and --${second.mode} do not go together`, [
+    throw usageError(`--${first.mode} and --${second.mode} cannot be combined`, [
       'choose one of --plan, --explain and --apply',
     ]);
   }

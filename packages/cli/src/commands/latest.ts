@@ -8,8 +8,8 @@ export const latest: Command = {
   group: 'Look',
   summary: 'Print the version a restart would load, and nothing else',
   description:
-    'Exit status 6: nothing was ever committed, so a job may start at 0. Every other status but 0 is to stop it:\n' +
-    'after 5 there are checkpoints, and none of them can be loaded. `holdfast resume --or-start-fresh` does all that.',
+    'Exit status 6: nothing was ever committed, so a job may start at 0. Every other status except 0 must stop it:\n' +
+    'with 5 there are checkpoints, but none can be loaded. `holdfast resume --or-start-fresh` does all that.',
   operands: 'URI',
   options: [],
   examples: [

@@ -21,17 +21,24 @@ const duration = value(
   'how long, from 1s to 30d, by the clock of the store',
   durationBetween(LEASE_TTL_MS_MIN, LEASE_TTL_MS_MAX),
 );
-const reader = value('--reader <name>', 'who reads, for people; default: reader', (text) => text);
+const reader = value(
+  '--reader <name>',
+  'name of the reader, for lists and messages; default: reader',
+  (text) => text,
+);
 const release = value('--release <id>', 'end this lease before its time', (text) => text);
-const listing = flag('--list', 'list the leases, of --version or of all; of restores under way too');
+const listing = flag(
+  '--list',
+  'list the leases of --version, or all; including those of restores in progress',
+);
 
 export const lease: Command = {
   name: 'lease',
   group: 'Keep tidy',
-  summary: 'Keep a version from collection while somebody reads it',
+  summary: 'Protect a version from collection while a program reads it',
   description:
-    'For jobs that read by other means: restore takes a lease by itself. It ends by itself, whether its reader lives or not,\n' +
-    'and is never extended: to hold on longer, take another before it ends. --release and --list do what they say instead.',
+    'For programs that read by other means; `restore` takes a lease by itself. A lease ends at its time, even if its\n' +
+    'reader still runs, and is never extended: to read longer, take another before it ends.',
   operands: 'URI',
   options: [checkpointOrLatest, duration, reader, release, listing],
   examples: [
@@ -49,7 +56,7 @@ async function runLease(call: Call): Promise<CommandResult> {
   });
   const [mode, other] = modes;
   if (other !== undefined) {
-    throw usageError(`--${mode?.name} and --${other.name} exclude each other`, ['give one of them']);
+    throw usageError(`--${mode?.name} and --${other.name} cannot be combined`, ['give one of them']);
   }
   if (mode === undefined) {
     throw usageError('lease needs --for, --release or --list', [
@@ -87,7 +94,7 @@ async function giveBack(call: Call, manager: RunManager): Promise<CommandResult>
   return {
     text: wasThere
       ? `${call.style('green', 'released')}  ${printable(id)}`
-      : `there is no lease ${printable(id)}: it was released, or swept after it had expired`,
+      : `there is no lease ${printable(id)}: it was released, or deleted after it had expired`,
     json: { uri: call.subject.uri ?? null, id, wasThere },
   };
 }
@@ -128,7 +135,7 @@ function tableOf(leases: readonly Lease[], call: Call): string {
 
 /** Uses only the store's clock, because this machine's may be wrong. */
 function stateOf({ createdAtMs, ageMs, expiresAtMs, isExpired }: Lease): string {
-  if (expiresAtMs === null) return 'unreadable: counts until it is released';
+  if (expiresAtMs === null) return 'unreadable: in force until it is released';
   const leftMs = expiresAtMs - createdAtMs - ageMs;
   return isExpired ? `expired ${formatRoughDuration(-leftMs)} ago` : `${formatRoughDuration(leftMs)} left`;
 }

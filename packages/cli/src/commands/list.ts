@@ -10,15 +10,15 @@ import { parseWhole } from '../values.ts';
 
 const NONE: ReturnType<typeof bestMetrics> = new Map();
 
-const limit = value('--limit <n>', 'the newest n only; default: all', parseWhole(1, 1_000_000_000));
+const limit = value('--limit <n>', 'only the newest N; default: all', parseWhole(1, 1_000_000_000));
 
 export const list: Command = {
   name: 'list',
   group: 'Look',
   summary: 'List the checkpoints of a run, newest first',
   description:
-    'SIZE is what a version holds; STORED what was sent for it, where that is less.\n' +
-    'The best by a metric is marked only where all versions are listed.',
+    'SIZE is the size of the version; STORED is what was sent for it, if that is less.\n' +
+    'The best by a metric is marked only if all versions are listed.',
   operands: 'URI',
   options: [limit],
   examples: ['holdfast list "file://$PWD/run" --limit 20', 'holdfast list "file://$PWD/run" --json'],

@@ -21,7 +21,7 @@ export const log: Command = {
   name: 'log',
   group: 'Look',
   summary: 'Show the decisions on a run: takeovers, commits, deletions, with who and why',
-  description: 'As far back as the catalog keeps its entries: 64 at least.',
+  description: 'It goes back as far as the catalog keeps its entries: at least 64.',
   operands: 'URI',
   options: [limit],
   examples: ['holdfast log "file://$PWD/run"', 'holdfast log "file://$PWD/run" --limit 5 --json'],

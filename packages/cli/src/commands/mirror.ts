@@ -22,7 +22,7 @@ const WATCH_INTERVAL_MS = 10_000;
 const version = list('--version <v>', 'only this version; may be repeated', parseVersion);
 const since = value('--since <v>', 'only this version and higher ones', parseVersion);
 const latest = flag('--latest', 'only the version that a restart of FROM would load');
-const watch = flag('--watch', 'go on: copy what is committed from now on too, until Ctrl-C');
+const watch = flag('--watch', 'continue until Ctrl-C: also copy what is committed from now on');
 const interval = value(
   '--interval <duration>',
   'how often --watch looks, such as 1m; default 10s',
@@ -30,7 +30,7 @@ const interval = value(
 );
 const skipCorrupt = flag(
   '--skip-corrupt',
-  'pass over versions that are damaged in FROM instead of ending there',
+  'skip versions that are damaged in FROM instead of stopping there',
 );
 
 export const mirror: Command = {
@@ -38,8 +38,8 @@ export const mirror: Command = {
   group: 'Save and restore',
   summary: 'Copy the checkpoints of a run to another place, every byte verified',
   description:
-    'Copies what TO does not have yet, lowest version first; TO is a run of its own, and whole at every moment.\n' +
-    'Stop it whenever you like, and run it again to go on. It takes TO over from whoever writes there.',
+    'Copies the versions that TO does not have yet, lowest first. TO is a separate run, and complete at every moment.\n' +
+    'You can stop it at any time, and run it again to continue. It takes over TO from any process that writes there.',
   operands: 'FROM TO',
   options: [version, since, latest, watch, interval, skipCorrupt, concurrency, buffer, limitRate],
   examples: [
@@ -79,12 +79,12 @@ function optionsOf(call: Call): MirrorOptions {
   const given = [version, since, latest].filter((option) => call.get<unknown>(option) !== undefined);
   if (given.length > 1) {
     const names = given.map(({ name }) => `--${name}`).join(' and ');
-    throw usageError(`${names} exclude each other`, ['give one of them']);
+    throw usageError(`${names} cannot be combined`, ['give one of them']);
   }
   const isWatching = call.get(watch) === true;
   if (isWatching && call.get(version) !== undefined) {
-    throw usageError('--watch and --version exclude each other', [
-      'pass --since instead, which takes what is committed later too',
+    throw usageError('--watch and --version cannot be combined', [
+      'pass --since instead, which also copies what is committed later',
     ]);
   }
   return {
@@ -143,8 +143,8 @@ function describe(result: MirrorResult, ends: Ends, call: Call, durationMs: numb
   const text = [
     `${call.style('green', 'mirrored')}  ${formatPlural(copied.length, 'version')}`,
     ...(copied.length > 0 ? [formatBytes(sizeBytes), ...elapsedAndRate(durationMs, sizeBytes)] : []),
-    ...(reusedBytes > 0 ? [`${formatBytes(reusedBytes)} had been sent before`] : []),
-    ...(present.length > 0 ? [`${formatCount(present.length)} there already`] : []),
+    ...(reusedBytes > 0 ? [`${formatBytes(reusedBytes)} already sent`] : []),
+    ...(present.length > 0 ? [`${formatCount(present.length)} already there`] : []),
     ...(annotated.length > 0 ? [`${formatCount(annotated.length)} annotated`] : []),
     ...(skipped.length > 0 ? [`${formatCount(skipped.length)} skipped`] : []),
   ];

@@ -15,21 +15,21 @@ const DEADLINE_MS = 25_000;
 
 const deadline = value(
   '--deadline <duration>',
-  'when it ends at the latest, such as 110s before a spot machine goes; default 25s',
+  'when to end at the latest, such as 110s before a spot machine is taken away; default 25s',
   parseDeadline,
 );
 const version = {
   ...versionOption,
-  help: 'wait for this version, also if nothing of it is there yet; default: for all that are under way',
+  help: 'wait for this version, even if nothing of it is there yet; default: all saves in progress',
 };
 
 export const preempt: Command = {
   name: 'preempt',
   group: 'Save and restore',
-  summary: 'Before a machine goes: wait for the saves under way, and say what is durable',
+  summary: 'Before a machine is taken away: wait for the saves in progress, and say what is durable',
   description:
-    'For hooks that run when a machine is about to be taken away, beside saves in other processes.\n' +
-    'Finishes versions whose writers have all delivered. It stops no save and takes no run over.\n' +
+    'For hooks that run before a machine is taken away, beside saves in other processes.\n' +
+    'It finishes versions whose writers have all delivered. It stops no save and takes no run over.\n' +
     'Exit status 3: something did not become durable in time; the message says what is lost.\n' +
     'A save that has sent nothing yet is not seen, unless --version names it.',
   operands: 'URI',
@@ -48,7 +48,7 @@ async function runPreempt(call: Call): Promise<CommandResult> {
   const given = call.get(version);
   // The system that stops the machine may also send SIGTERM to this process.
   const time = formatRoughDuration(deadlineMs);
-  call.outlastSigterm(deadlineMs, `holdfast: SIGTERM: it goes on until its deadline of ${time}`);
+  call.outlastSigterm(deadlineMs, `holdfast: SIGTERM: waiting continues until the deadline of ${time}`);
   const bounds = { beganMs, untilMs: beganMs + deadlineMs };
   const waited = await withRun(
     call,
@@ -78,6 +78,6 @@ function nothingDurable(uri: string): CheckpointError {
     'all that was trained is lost with the machine',
     'a save that has sent nothing yet is not seen; --version V waits for it',
   ];
-  const message = `the run at ${uri} has no checkpoint to load, and nothing was seen under way`;
+  const message = `the run at ${uri} has no checkpoint to load, and no save was seen in progress`;
   return new CheckpointError('NotFound', message, { context: { store: uri, advice } });
 }

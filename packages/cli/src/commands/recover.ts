@@ -19,7 +19,7 @@ const COMMIT_IN_WORDS: Readonly<Record<RecoveredOutcome, string>> = {
   committed: 'committed',
   'not-committed': 'not committed, and never will be',
   pending: 'not committed yet, but it may be',
-  unknown: 'cannot be known any more',
+  unknown: 'can no longer be known',
 };
 
 /** Outcomes for any other decision. */
@@ -27,16 +27,16 @@ const DECISION_IN_WORDS: Readonly<Record<RecoveredOutcome, string>> = {
   committed: 'took effect',
   'not-committed': 'did not take effect, and never will',
   pending: 'has not taken effect yet, but may',
-  unknown: 'cannot be known any more',
+  unknown: 'can no longer be known',
 };
 
 export const recover: Command = {
   name: 'recover',
   group: 'Trust',
-  summary: 'Tell what became of a call that ended in OutcomeUnknown',
+  summary: 'Find out the outcome of a call that ended in OutcomeUnknown',
   description:
-    'TOKEN stands in the message of that error. Changes nothing.\n' +
-    'Exit status 0 when the outcome is settled, committed or not: --json tells which; 75 when it is not.',
+    'TOKEN is in the message of that error. The command changes nothing.\n' +
+    'Exit status 0: the outcome is settled, committed or not (--json says which); 75: it is not settled.',
   operands: 'URI TOKEN',
   options: [],
   examples: [

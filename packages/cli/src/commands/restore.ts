@@ -24,11 +24,11 @@ const only = list(
 );
 export const mtimes = flag(
   '--mtimes',
-  'files and empty directories get the modification times that they had when they were saved',
+  'give files and empty directories the modification times that they had when they were saved',
 );
 export const onCorrupt = value(
   '--on-corrupt <what>',
-  'fail (the default), or fallback: the newest older one that verifies',
+  'fail (the default), or fallback: restore the newest older version that verifies',
   parseChoice(['fail', 'fallback']),
   ['fail', 'fallback'],
 );
@@ -38,11 +38,11 @@ export const restore: Command = {
   group: 'Save and restore',
   summary: 'Restore a checkpoint into a directory, every byte verified',
   description:
-    'DIR appears whole or not at all. One that exists and is not empty is refused. --replace puts the\n' +
-    'checkpoint in the place of an earlier one that nothing was added to and nothing wrote to;\n' +
-    '--replace=everything in that of any directory, after it has said how many files go, and asked;\n' +
+    'DIR appears complete or not at all. If it exists and is not empty, it is refused. --replace replaces\n' +
+    'an earlier restore, if no file was added to it or changed since. --replace=everything replaces any\n' +
+    'directory, after it has said how many files it will delete, and asked;\n' +
     'without a terminal it needs --apply. Runs, mount points, home directories and the working\n' +
-    'directory are never replaced, nor is what holds one. Nothing is restored into a run.',
+    'directory are never replaced, nor is a directory that holds one. Nothing is restored into a run.',
   operands: 'URI DIR',
   options: [
     ...[checkpointOrLatest, only, mtimes, ...REPLACE_OPTIONS, onCorrupt],
@@ -128,7 +128,7 @@ async function explainFailure<T>(call: Call, manager: RunManager, restoring: () 
 function headline(event: ProgressEvent, call: Call): string | null {
   if (event.type === 'skipped') {
     call.messages.warn(
-      `holdfast: version ${event.version} is damaged and is passed over: ${printable(event.reason)}`,
+      `holdfast: version ${event.version} is damaged and is skipped: ${printable(event.reason)}`,
     );
     return null;
   }

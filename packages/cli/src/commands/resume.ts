@@ -9,7 +9,7 @@ import { mtimes, onCorrupt, restoreInto } from './restore.ts';
 
 const orStartFresh = flag(
   '--or-start-fresh',
-  'succeed where nothing was ever committed, and leave DIR as it is',
+  'succeed if nothing was ever committed, and leave DIR as it is',
 );
 
 export const resume: Command = {
@@ -17,11 +17,11 @@ export const resume: Command = {
   group: 'Save and restore',
   summary: 'Restore the latest checkpoint at the start of a job, first start or not',
   description:
-    'As `restore`, for the first line of a job script: DIR may hold what an earlier one has put there.\n' +
-    'With --or-start-fresh a run without any checkpoint is a success too, and the job begins anew. Every\n' +
-    'other failure (a wrong secret, no network, a lost catalog, damage, all versions quarantined) is still\n' +
-    'one: a script that goes on after it would train from the beginning beside a checkpoint that is there.\n' +
-    '--life (with --attempt and --writer): as of restore.',
+    'Like `restore`, for the first line of a job script: DIR may hold what an earlier start restored.\n' +
+    'With --or-start-fresh a run without any checkpoint is a success too, and the job starts fresh. Every\n' +
+    'other failure (a wrong secret, no network, a lost catalog, damage, all versions quarantined) remains a\n' +
+    'failure: a script that continued after it would train from the beginning although there is a checkpoint.\n' +
+    '--life (with --attempt and --writer): as in `restore`.',
   operands: 'URI DIR',
   options: [orStartFresh, mtimes, onCorrupt, ...JOB_OPTIONS, concurrency, buffer],
   examples: [

@@ -10,15 +10,15 @@ import { usageError } from '../usage-error.ts';
 import { parseReference } from '../values.ts';
 
 const to = value('--to <v>', 'the version to go back to', parseReference);
-const reason = value('--reason <text>', 'why, for those who read the log later', (text) => text);
+const reason = value('--reason <text>', 'why, for the log', (text) => text);
 
 export const rollback: Command = {
   name: 'rollback',
   group: 'Keep tidy',
   summary: 'Make an older version the latest again; deletes nothing',
   description:
-    'Running writers are fenced: they end at their next save, and go on from V when they are started again.\n' +
-    'Versions above V are left behind: no restart loads them, and they stay in the list until retention takes them.',
+    'Running writers are fenced: they end at their next save. Start them again, and they continue from V.\n' +
+    'Versions above V are left behind: no restart loads them, and `list` shows them until retention removes them.',
   operands: 'URI --to V --reason TEXT',
   options: [to, reason],
   examples: ['holdfast rollback "file://$PWD/run" --to 1200 --reason "loss went up after 1200"'],
@@ -57,7 +57,7 @@ function textOf({ version, lineage, leftBehind }: RollbackResult, call: Call): s
   const left =
     leftBehind.length === 0
       ? 'no version is left behind'
-      : `${formatPlural(leftBehind.length, 'version')} left behind (${formatVersions(leftBehind)}), until retention takes them`;
+      : `${formatPlural(leftBehind.length, 'version')} left behind (${formatVersions(leftBehind)}), until retention removes them`;
   return [
     `${call.style('green', 'rolled back')}  version ${version} is the latest   lineage ${lineage}`,
     `  ${left}`,

@@ -34,40 +34,40 @@ const version = {
   ...versionOption,
   help: 'such as the step of the training; default: one above the highest',
 };
-const noWait = flag('--no-wait', 'deliver and leave the commit to the writer that comes last');
+const noWait = flag('--no-wait', 'deliver, and leave the commit to the writer that delivers last');
 const dedupe = value(
   '--dedupe <how>',
-  'auto (the default): unchanged files are not sent again; off: everything is',
+  'auto (the default): unchanged files are not sent again; off: all files are sent',
   parseChoice(['auto', 'off']),
   ['auto', 'off'],
 );
 const onStale = value(
   '--on-stale <what>',
-  'files that look as if nothing had written them: warn (the default), fail or off',
+  'what to do about files that seem unchanged since the last save: warn (the default), fail or off',
   parseChoice(['warn', 'fail', 'off']),
   ['warn', 'fail', 'off'],
 );
 const shouldChange = list(
   '--should-change <glob>',
-  'files that training changes, such as "*.pt"; "!*.json" excludes; may be repeated; default: any of all',
+  'files that training changes, such as "*.pt"; "!*.json" excludes; may be repeated; default: any file',
   parseGlob,
 );
 
 const exclude = list(
   '--exclude <glob>',
-  'of DIR: what is left out, such as "**/*.tmp" or "cache"; may be repeated',
+  'leave these out of DIR, such as "**/*.tmp" or "cache"; may be repeated',
   parseGlob,
 );
 const links = value(
   '--links <what>',
-  'of DIR: symbolic links are refused (refuse, the default), left out (skip), or saved as what they lead to (follow)',
+  'symbolic links in DIR: refuse (the default), skip, or follow, which saves what they lead to',
   parseChoice(['refuse', 'skip', 'follow']),
   ['refuse', 'skip', 'follow'],
 );
-const force = flag('--force', 'begin a run also where others lie below, or in another one');
+const force = flag('--force', 'begin a run even if runs lie below it, or it lies in another run');
 const afterSigterm = value(
   '--after-sigterm <duration>',
-  'go on for so long after SIGTERM, such as 25s; default: SIGTERM ends it as Ctrl-C does',
+  'continue for this long after SIGTERM, such as 25s; default: SIGTERM ends it as Ctrl-C does',
   parseDeadline,
 );
 
@@ -76,13 +76,13 @@ export const save: Command = {
   group: 'Save and restore',
   summary: 'Save files as a checkpoint, whole or not at all',
   description:
-    'DIR: every file below it, and empty directories. FILE: under its own name, without the directory.\n' +
+    'DIR: saves every file below it, and empty directories. FILE: saves it under its name, without the directory.\n' +
     'Each of several writers saves its own files with the same --version and --attempt;\n' +
     'the checkpoint is committed once all have delivered. A writer without --attempt takes the run over.\n' +
-    'A trainer that starts a command for each save passes the same --life to all of them: else each takes\n' +
-    'the place of the one before, and what that has delivered and is not committed is void.\n' +
-    '--life parent: the process that starts the command, by its id and start time (Linux).\n' +
-    'Rules (--keep and those after it) become those of the run, for all its writers; they are applied\n' +
+    'A trainer that starts a command for each save must pass the same --life to all of them. Otherwise each command\n' +
+    'replaces the one before, and what that one delivered, but did not commit, is void.\n' +
+    '--life parent: the life is the process that starts the command, by its id and start time (Linux).\n' +
+    'Retention rules (--keep and those after it) become the rules of the run, for all its writers; they are applied\n' +
     'after each commit, in the background.',
   operands: 'DIR|FILE... URI',
   options: [
@@ -138,7 +138,7 @@ function outlastSigterm(call: Call): void {
   const forMs = call.get(afterSigterm);
   if (forMs === undefined) return;
   const time = formatRoughDuration(forMs);
-  call.outlastSigterm(forMs, `holdfast: SIGTERM: the save goes on for up to ${time}; Ctrl-C ends it`);
+  call.outlastSigterm(forMs, `holdfast: SIGTERM: the save continues for up to ${time}; Ctrl-C ends it`);
 }
 
 function savingJob(call: Call): Job {
@@ -146,7 +146,7 @@ function savingJob(call: Call): Job {
   const { index, count } = job.writer.value;
   if (count > 1 && call.get(version) === undefined) {
     throw usageError(`writer ${index} of ${count} needs --version`, [
-      'only a lone writer can take the next one: several would each choose for themselves',
+      'only a single writer can take the next version: several writers could choose different ones',
       'pass the same --version in every writer, such as the step of the training',
     ]);
   }
@@ -180,7 +180,7 @@ function sourcesOf(paths: readonly string[]): Pick<SaveOptions, 'dir' | 'files'>
     if (found.length === 1) return { dir: directory.path };
     throw usageError(
       `${printable(directory.path)} is a directory, and ${formatPlural(found.length, 'source')} were given`,
-      ['save takes one directory, or any number of files'],
+      ['pass one directory, or any number of files'],
     );
   }
   const byName = new Map<string, string>();
@@ -189,7 +189,7 @@ function sourcesOf(paths: readonly string[]): Pick<SaveOptions, 'dir' | 'files'>
     const other = byName.get(name);
     if (other !== undefined) {
       throw usageError(
-        `two files of one name, "${printable(name)}": ${printable(other)} and ${printable(path)}`,
+        `two files have the same name, "${printable(name)}": ${printable(other)} and ${printable(path)}`,
         [
           'a file is saved under its own name, without the directory; put them into one directory and save that',
         ],
@@ -209,7 +209,7 @@ function statOf(path: string): Stats {
       throw new CheckpointError('NotFound', `there is nothing to save at ${path}`, { context: { path } });
     }
     const isDenied = code === 'EACCES' || code === 'EPERM';
-    throw new CheckpointError(isDenied ? 'Denied' : 'Unexpected', `${path} cannot be looked at: ${message}`, {
+    throw new CheckpointError(isDenied ? 'Denied' : 'Unexpected', `${path} cannot be read: ${message}`, {
       context: { path },
       cause: error,
     });
@@ -271,14 +271,16 @@ function textOf(result: SaveResult, job: Job, call: Call, durationMs: number): s
   const position = job.writer.value;
   if (!result.isCommitted) {
     const missing =
-      result.missingWriters.length === 0 ? '' : `   ${formatWriters(result.missingWriters)} still to deliver`;
+      result.missingWriters.length === 0
+        ? ''
+        : `   ${formatWriters(result.missingWriters)} not delivered yet`;
     return deliveredText(result.version, position, result.sizeBytes) + missing;
   }
   const who = position.count > 1 ? ` (writer ${position.index} of ${position.count})` : '';
   const head = `${call.style('green', 'committed')}  version ${result.version}${who}`;
   if (result.wasCommittedBefore) {
     const annotated = result.isAnnotated ? '; its metrics and metadata are recorded now' : '';
-    return `${head}   already, with the same content; nothing was sent${annotated}`;
+    return `${head}   before, with the same content; nothing was sent${annotated}`;
   }
   const { sizeBytes, referencedBytes } = result;
   const unchanged = referencedBytes > 0 ? `, ${formatBytes(referencedBytes)} unchanged` : '';

@@ -6,8 +6,8 @@ import { takeUriFirst } from '../operands.ts';
 export const undelete: Command = {
   name: 'undelete',
   group: 'Keep tidy',
-  summary: 'Take back that a version was retired, while it has not been removed',
-  description: 'The rules decide on it again at the next collection: pin it to keep it.',
+  summary: 'Make a retired version live again, unless it was removed',
+  description: 'The next collection applies the rules to it again: pin it to keep it.',
   operands: 'URI --version V',
   options: [checkpoint],
   examples: ['holdfast undelete "file://$PWD/run" --version 1200'],
@@ -23,7 +23,7 @@ async function runUndelete(call: Call): Promise<CommandResult> {
     expectingRun(call, manager, () => manager.admin.undelete(given, { signal: call.signal })),
   );
   return {
-    text: `${call.style('green', 'taken back')}  version ${givenText(given)}   the rules decide on it again; \`holdfast pin\` keeps it`,
+    text: `${call.style('green', 'live again')}  version ${givenText(given)}   the rules apply to it again; \`holdfast pin\` keeps it`,
     json: { uri: call.subject.uri ?? null, ...jsonGiven(given) },
   };
 }

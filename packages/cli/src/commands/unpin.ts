@@ -7,9 +7,9 @@ import { takeUriFirst } from '../operands.ts';
 export const unpin: Command = {
   name: 'unpin',
   group: 'Keep tidy',
-  summary: 'Take the pin of a version away: the rules decide on it again',
+  summary: 'Remove a pin of a version: the rules apply to it again',
   operands: 'URI --version V',
-  options: [checkpoint, { ...label, help: 'only this one; default: all its labels' }],
+  options: [checkpoint, { ...label, help: 'only this label; default: all its labels' }],
   examples: [
     'holdfast unpin "file://$PWD/run" --version 1200 --label paper',
     'holdfast unpin "file://$PWD/run" --version 1200',

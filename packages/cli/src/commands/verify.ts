@@ -12,24 +12,24 @@ import { parseWhole } from '../values.ts';
 
 const level = value(
   '--level <n>',
-  '0: records, sizes, checksums that the store keeps; 1: samples of each file too; 2 (the default): every byte',
+  '0: records, sizes and checksums that the store keeps; 1: also samples of each file; 2 (the default): every byte',
   parseWhole(0, 2) as (text: string) => 0 | 1 | 2,
   ['0', '1', '2'],
 );
 
 const quarantine = flag(
   '--quarantine',
-  'when something is wrong, take the version out of use for good: latest is then the newest one left',
+  'if something is wrong, take the version out of use for good; the latest is then the newest version left',
 );
-const noRecord = flag('--no-record', 'do not note in the run that every byte was verified');
+const noRecord = flag('--no-record', 'do not record in the run that every byte was verified');
 
 export const verify: Command = {
   name: 'verify',
   group: 'Trust',
   summary: 'Compare the bytes in the store with the records',
   description:
-    'Exit status 5 when something is damaged or missing. Changes no object; that every byte of a version was verified is noted\n' +
-    'in the run, and gc keeps the last such one.',
+    'Exit status 5: something is damaged or missing. It changes no object. If every byte of a version verifies, it records\n' +
+    'that in the run, and gc keeps the newest verified version.',
   operands: 'URI',
   options: [checkpointOrLatest, level, quarantine, noRecord, concurrency, buffer],
   examples: [
@@ -170,7 +170,7 @@ function adviceOf({ id, recorded, latest }: VerifyResult, call: Call): string[] 
   if (recorded === 'quarantined') {
     const now =
       latest === null ? 'no version is left to restart from' : `version ${latest} is the latest now`;
-    return [`version ${version} is quarantined: no restart loads it any more; ${now}`];
+    return [`version ${version} is quarantined: no restart will load it; ${now}`];
   }
   return [
     `\`holdfast restore ${uri} DIR --on-corrupt fallback\` takes the newest version whose bytes all verify`,

@@ -11,7 +11,7 @@ export const accessChecks: readonly Check[] = [
     id: 'reachable',
     title: 'reachable',
     needs: [],
-    meaning: 'nothing can be said about this store',
+    meaning: 'nothing is known about this store',
     advice: 'check the URI, and that the store can be reached from here',
     run: reach,
   },
@@ -19,8 +19,8 @@ export const accessChecks: readonly Check[] = [
     id: 'may-list',
     title: 'may list',
     needs: ['reachable'],
-    meaning: 'what a run holds cannot be told from what other runs hold',
-    advice: 'use another store: a listing must show what begins with its prefix, and nothing else',
+    meaning: 'the objects of a run cannot be distinguished from those of other runs',
+    advice: 'use another store: a listing must show the keys that begin with its prefix, and no others',
     whenDenied: 'without listing, the latest checkpoint cannot be found and nothing can be committed',
     run: list,
   },
@@ -28,8 +28,8 @@ export const accessChecks: readonly Check[] = [
     id: 'may-create',
     title: 'may create',
     needs: ['reachable'],
-    meaning: 'objects cannot be created if there is none of their name',
-    advice: 'use a store with create-if-absent (on S3: If-None-Match), where a key never used is free',
+    meaning: 'objects with new names cannot be created',
+    advice: 'use a store with create-if-absent (on S3: If-None-Match) that accepts new keys',
     whenDenied: 'nothing can be saved',
     run: create,
   },
@@ -39,7 +39,7 @@ export const accessChecks: readonly Check[] = [
     needs: ['may-create'],
     meaning: 'checkpoints would come back damaged',
     advice: 'use another store: bytes must come back as they were sent',
-    whenDenied: 'nothing can be restored, and no save can tell what became of its commit',
+    whenDenied: 'nothing can be restored, and no save can find out whether its commit took effect',
     run: read,
   },
   {
@@ -47,9 +47,9 @@ export const accessChecks: readonly Check[] = [
     title: 'may delete',
     needs: ['reachable'],
     meaning: 'nothing can ever be removed',
-    advice: 'use another store: what is deleted must be gone, and be gone again when deleted twice',
+    advice: 'use another store: a deleted object must be gone, and a second delete must succeed',
     whenDenied:
-      'checkpoints can be saved and restored, but old ones and what killed writers leave behind stay for ever',
+      'checkpoints can be saved and restored, but old ones and the leftovers of killed writers stay forever',
     run: remove,
   },
 ];
@@ -91,7 +91,7 @@ async function createNew(client: PatientClient, key: string, bytes: Uint8Array):
   const outcome = await client.create(key, bytes);
   expectThat(
     outcome === 'created',
-    'a create of a key never used before is refused: there is such an object',
+    'a create of a key never used before is refused because the object exists',
   );
 }
 

@@ -377,8 +377,8 @@ describe('a broken store', () => {
       expect(failed).toMatchObject([
         {
           code: 'Corrupt',
-          seen: expect.stringContaining('was read twice, with other bytes each time'),
-          meaning: expect.stringContaining('bytes are changed on their way'),
+          seen: expect.stringContaining('was read twice, with different bytes'),
+          meaning: expect.stringContaining('bytes are changed in transit'),
         },
       ]);
       expect([verdict, error?.code]).toEqual(['unknown', 'Corrupt']);

@@ -15,7 +15,7 @@ export const clockChecks: readonly Check[] = [
     title: 'clock',
     needs: ['may-list'],
     meaning: 'the clocks cannot be compared',
-    advice: 'nothing: no decision on a checkpoint rests on a clock',
+    advice: 'nothing to do: no decision about a checkpoint depends on a clock',
     isAboutComfort: true,
     run: compareClocks,
   },
@@ -49,7 +49,7 @@ async function compareClocks(probe: Probe): Promise<Outcome> {
     figures,
     concern: {
       meaning:
-        'checkpoints are as safe as with the right time, but ages are shown wrong, and S3 refuses requests that are off by 15 minutes',
+        'checkpoints are safe, but ages are shown wrong, and S3 refuses requests that are off by 15 minutes',
       advice: 'synchronise the clock of this machine, or that of the store',
     },
   };
@@ -60,7 +60,7 @@ async function takeSample({ clock, prefix }: Probe, client: PatientClient): Prom
   const beganMs = clock.monotonicMs();
   const page = await client.firstPage(prefix);
   const roundTripMs = clock.monotonicMs() - beganMs;
-  if (page === null) throw new CheckpointError('Unexpected', 'a listing without a page tells no time');
+  if (page === null) throw new CheckpointError('Unexpected', 'the listing had no page, so it showed no time');
   const { storeTimeMs } = page;
   // HTTP dates have whole seconds, other times milliseconds.
   const cutMs = storeTimeMs % 1000 === 0 ? 1000 : 1;

@@ -6,8 +6,8 @@ import type { Check, Outcome } from './check.ts';
 import type { Probe } from './probe.ts';
 
 const TWO_WINNERS =
-  'two writers could both commit: each would be told that its checkpoint is saved, and one of them would be lost';
-const OTHER_STORE = 'use a store that carries out create-if-absent atomically';
+  'two writers could both commit: both would succeed, and one of the two checkpoints would be lost';
+const OTHER_STORE = 'use a store whose create-if-absent is atomic';
 
 /** Many at once, as when all writers of a job finish a version together. */
 const CROWD = { name: 'crowd', racers: 32, roundsMin: 10, roundsMax: 10, ms: 0 };
@@ -34,7 +34,7 @@ export const createChecks: readonly Check[] = [
     title: 'race to create',
     needs: ['create-if-absent'],
     meaning: TWO_WINNERS,
-    advice: `${OTHER_STORE}: this one looks first and writes then`,
+    advice: `${OTHER_STORE}: this one checks first and writes later`,
     run: race,
   },
   {
@@ -42,7 +42,7 @@ export const createChecks: readonly Check[] = [
     title: 'empty object',
     needs: ['may-create', 'may-read'],
     meaning: 'a checkpoint with an empty file could not be saved, or not be restored',
-    advice: 'use a store that takes objects of no bytes, or a newer version of this one',
+    advice: 'use a store that accepts empty objects, or a newer version of this one',
     run: createEmpty,
   },
 ];
@@ -62,5 +62,5 @@ async function race(probe: Probe): Promise<Outcome> {
 
 async function createEmpty(probe: Probe): Promise<Outcome> {
   await tryEmptyObject(probe);
-  return { seen: 'an object of no bytes is created, looked at and read' };
+  return { seen: 'an empty object can be created, inspected and read' };
 }

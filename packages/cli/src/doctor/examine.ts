@@ -79,9 +79,9 @@ async function runCheck(check: Check, visit: Visit, options: ExamineOptions): Pr
 }
 
 const CHANGED_MEANING =
-  'bytes are changed on their way, so that it could not be seen whether the store keeps this promise';
+  'bytes are changed in transit, so it is not known whether the store keeps this promise';
 const CHANGED_ADVICE =
-  'look for what changes them: a proxy, the network, or the memory of this machine; then run it again';
+  'find what changes them (a proxy, the network, or the memory of this machine), then run this again';
 
 /** Limit of the removal, however short the checks are. */
 const CLEAN_UP_MS_MAX = 30_000;

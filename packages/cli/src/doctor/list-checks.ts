@@ -20,7 +20,8 @@ export const listChecks: readonly Check[] = [
     id: 'listing',
     title: 'list after write',
     needs: ['may-list', 'may-create'],
-    meaning: 'commits could be overlooked: a restart would load an old checkpoint, and two writers disagree',
+    meaning:
+      'commits could be missed: a restart would load an old checkpoint, and two writers would disagree',
     advice: 'use a store whose listings are strongly consistent and in the order of keys',
     run: listing,
   },

@@ -22,7 +22,8 @@ export const readChecks: readonly Check[] = [
     title: 'ranges',
     needs: ['may-create', 'may-read'],
     meaning: 'large files cannot be restored',
-    advice: 'use another store, or leave out the proxy between: it must serve ranges of an object exactly',
+    advice:
+      'use another store, or remove the proxy in front of it: it must serve ranges of an object exactly',
     run: ranges,
   },
 ];

@@ -85,7 +85,7 @@ export function removalFinding({ leftCount, error }: Removal, prefix: string, du
     status: 'degraded',
     seen: `${what} left below ${prefix}: ${error.message}`,
     meaning: 'they belong to no run and do no harm',
-    advice: `delete what lies below ${prefix}`,
+    advice: `delete the objects below ${prefix}`,
     code: error.code,
   };
 }

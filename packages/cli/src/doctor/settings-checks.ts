@@ -8,9 +8,9 @@ export const settingsChecks: readonly Check[] = [
     id: 'settings',
     title: 'settings',
     needs: ['reachable'],
-    meaning: 'what the store does with objects by itself is not known',
-    advice: 'ask whoever set it up about versions, locks, and rules that delete or move objects',
-    whenDenied: 'what the store does with objects by itself is not known',
+    meaning: 'it is not known what the store itself does with objects',
+    advice: 'ask its administrator about versions, locks, and rules that delete or move objects',
+    whenDenied: 'it is not known what the store itself does with objects',
     isAboutComfort: true,
     run: lookAtSettings,
   },
@@ -18,6 +18,6 @@ export const settingsChecks: readonly Check[] = [
 
 async function lookAtSettings(probe: Probe): Promise<Outcome> {
   const facts = await (await probe.client()).inspect();
-  const nothing = { seen: 'this kind of store has none that it could tell' };
+  const nothing = { seen: 'this kind of store has no settings to report' };
   return facts === null || facts.length === 0 ? nothing : { seen: '', facts };
 }

@@ -31,7 +31,7 @@ export const speedChecks: readonly Check[] = [
     id: 'round-trip',
     title: 'round trip',
     needs: ['may-create', 'may-read'],
-    meaning: 'how long a small request takes is not known',
+    meaning: 'the time of a small request is not known',
     advice: 'run holdfast doctor again when the store is less busy',
     isAboutComfort: true,
     run: roundTrip,
@@ -40,7 +40,7 @@ export const speedChecks: readonly Check[] = [
     id: 'throughput',
     title: 'throughput',
     needs: ['multipart'],
-    meaning: 'how long a checkpoint takes is not known',
+    meaning: 'the time of a checkpoint is not known',
     advice: 'run holdfast doctor again when the store is less busy, or with a longer --timeout',
     isAboutComfort: true,
     isLong: true,
@@ -49,11 +49,11 @@ export const speedChecks: readonly Check[] = [
 ];
 
 const SLOW = {
-  meaning: 'every save waits for some requests one after the other, so each takes seconds more',
+  meaning: 'every save makes some requests in sequence, so each save takes seconds longer',
   advice: 'use a store that is closer to the job',
 };
 const FAR = {
-  meaning: 'the store is far away or busy: every save and restore waits for some answers in a row',
+  meaning: 'the store is far away or busy, and every save and restore makes some requests in sequence',
   advice: 'use a bucket in the region of the job',
 };
 
@@ -183,7 +183,7 @@ function outcomeOf({ upRate, downRate, inFlight, partSizeBytes }: Rates, isTelli
     figures,
     concern: {
       meaning: `a checkpoint of 10 GiB would take ${formatDuration(tookMs)} one way`,
-      advice: 'use a store that is closer to the job, or a faster way to it',
+      advice: 'use a store that is closer to the job, or a faster network',
     },
   };
 }

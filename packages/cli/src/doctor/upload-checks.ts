@@ -10,7 +10,7 @@ export const uploadChecks: readonly Check[] = [
     title: 'multipart upload',
     needs: ['may-create', 'may-read'],
     meaning: 'large files cannot be saved, or would come back damaged',
-    advice: 'use a store whose multipart uploads take parts in any order and show nothing before the end',
+    advice: 'use a store whose multipart uploads take parts in any order and show nothing until completed',
     whenDenied: 'large files cannot be saved',
     run: multipart,
   },
@@ -18,8 +18,8 @@ export const uploadChecks: readonly Check[] = [
     id: 'checksums',
     title: 'checksums',
     needs: ['may-create'],
-    meaning: 'bytes damaged on their way to the store are noticed only when they are read again',
-    advice: 'use TLS to the store, and `holdfast verify` after a save that matters',
+    meaning: 'bytes damaged on the way to the store are noticed only when they are read',
+    advice: 'use TLS to the store, and run `holdfast verify` after important saves',
     isAboutComfort: true,
     run: checksums,
   },
@@ -27,9 +27,9 @@ export const uploadChecks: readonly Check[] = [
     id: 'abort',
     title: 'abort an upload',
     needs: ['multipart'],
-    meaning: 'uploads that are cut off stay in the store, unseen, and cost what they hold',
-    advice: 'set a rule of the bucket that ends incomplete uploads after some days',
-    whenDenied: 'uploads that are cut off stay in the store, unseen, and cost what they hold',
+    meaning: 'interrupted uploads stay in the store, unlisted, and are billed',
+    advice: 'add a rule to the bucket that ends incomplete uploads after some days',
+    whenDenied: 'interrupted uploads stay in the store, unlisted, and are billed',
     isAboutComfort: true,
     run: abort,
   },
@@ -37,9 +37,9 @@ export const uploadChecks: readonly Check[] = [
     id: 'resume',
     title: 'resume an upload',
     needs: ['multipart'],
-    meaning: 'an upload that was cut off can be neither taken up nor ended by another process',
-    advice: 'set a rule of the bucket that ends incomplete uploads after some days',
-    whenDenied: 'an upload that was cut off can be neither taken up nor ended by another process',
+    meaning: 'no other process can resume or end an interrupted upload',
+    advice: 'add a rule to the bucket that ends incomplete uploads after some days',
+    whenDenied: 'no other process can resume or end an interrupted upload',
     isAboutComfort: true,
     run: resume,
   },
@@ -52,9 +52,9 @@ async function multipart(probe: Probe): Promise<Outcome> {
 
 async function checksums(probe: Probe): Promise<Outcome> {
   const { capabilities } = await probe.client();
-  if (!capabilities.verifiesChecksums) return { seen: 'not kept by this store; compared when it is read' };
+  if (!capabilities.verifiesChecksums) return { seen: 'not stored here; checked when the object is read' };
   await tryWrongChecksums(probe);
-  return { seen: 'wrong ones are refused, of objects and of parts' };
+  return { seen: 'wrong ones are refused, for objects and parts' };
 }
 
 async function abort(probe: Probe): Promise<Outcome> {

@@ -31,6 +31,6 @@ export function errorOf(findings: readonly Finding[], uri: string): CheckpointEr
   const message =
     worst.id === 'reachable'
       ? `${uri} cannot be checked: ${worst.seen}`
-      : `${uri} cannot be called safe for checkpoints: ${sameKind.join(', ')} failed`;
+      : `${uri} is not known to be safe for checkpoints: ${sameKind.join(', ')} failed`;
   return new CheckpointError(code, message, { context: { ...context, advice: [worst.advice] } });
 }

@@ -83,8 +83,8 @@ describe('best', () => {
       '--metric',
       'acu',
     );
-    await refused(2, 'there are none at all', ...best, await savedRun([]), '--metric', 'auc');
-    await refused(2, '--metric: "" names no metric', ...best, uri, '--metric', '');
+    await refused(2, 'there are no metrics', ...best, await savedRun([]), '--metric', 'auc');
+    await refused(2, '--metric: "" is not a metric', ...best, uri, '--metric', '');
     await refused(6, 'no run at memory://', ...best, newUri(), '--metric', 'auc');
   });
 });

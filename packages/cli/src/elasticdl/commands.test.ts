@@ -151,12 +151,12 @@ bias:0     float32   [3]     12 B
     await rm(join(root, 'version-105', 'variables-0-of-2.ckpt'));
     const newest = await cli(...inspect, root);
     expect(newest.stdout).toContain(`checkpoint ${join(root, 'version-100')}\n`);
-    expect(newest.stderr).toBe(`passed over: ${join(root, 'version-105')} lacks shard 0 of 2; it has 1\n`);
+    expect(newest.stderr).toBe(`skipped: ${join(root, 'version-105')} lacks shard 0 of 2; it has 1\n`);
     expect((await asJson(...inspect, root, '--version', '95')).version).toBe(95);
     await refused(5, 'lacks shard 0 of 2; it has 1', ...inspect, root, '--version', '105');
     await refused(6, 'has no version 7; it has version-105', ...inspect, root, '--version', '7');
     const one = join(root, 'version-95');
-    await refused(6, 'is version 95, and version 7 was asked for', ...inspect, one, '--version', '7');
+    await refused(6, 'is version 95, and --version asks for 7', ...inspect, one, '--version', '7');
   });
 
   test('a run, by its URI or its path, as well as what ElasticDL has put into a store', async () => {
@@ -198,7 +198,7 @@ bias:0     float32   [3]     12 B
     // "w", with 2 elements of 2 bytes each, of type 5.
     const tensor = '0a0177' + '120102' + '1a04003c003c' + '2805';
     await writeFile(join(root, 'variables-0-of-1.ckpt'), Buffer.from(`0803120e${tensor}`, 'hex'));
-    await refused(2, 'as an option: --numbering elasticdl, or --numbering tensorflow', ...inspect, root);
+    await refused(2, 'pass --numbering elasticdl or --numbering tensorflow', ...inspect, root);
     const dtypeBy = async (whose: string) =>
       (await asJson(...inspect, root, '--numbering', whose)).variables[0].dtype;
     expect([await dtypeBy('elasticdl'), await dtypeBy('tensorflow')]).toEqual(['float16', 'int16']);
@@ -216,7 +216,7 @@ bias:0     float32   [3]     12 B
     await refused(6, 'holds no shard of ElasticDL', ...inspect, newUri());
     await refused(2, 'the scheme of the URI is unknown', ...inspect, 'ftp://host/a');
     await refused(2, 'elasticdl inspect needs URI', ...inspect);
-    await refused(2, 'is none of elasticdl, tensorflow', ...inspect, root, '--numbering', 'go');
+    await refused(2, 'is not one of elasticdl, tensorflow', ...inspect, root, '--numbering', 'go');
   });
 });
 
@@ -262,7 +262,7 @@ describe('repartition', () => {
     expect([...(ids ?? [])].sort()).toEqual([1n, 3n, 5n]);
   });
 
-  test('a directory whose name tells no version takes that of its files', async () => {
+  test('a directory whose name has no version takes that of its files', async () => {
     const root = await elasticdlDirectory(100);
     await rename(join(root, 'version-100'), join(root, 'newest'));
     const out = join(directory, `out-${count++}`);
@@ -278,8 +278,8 @@ describe('repartition', () => {
     await refused(2, '--to: "0" is not a whole number from 1', ...repartition, root, out, '--to', '0');
     const wide = await mkdtemp(join(directory, 'wide-'));
     await writeFile(join(wide, 'variables-0-of-1.ckpt'), shardOf(0, 1, 1, 500_000));
-    await refused(2, 'as an option: --buffer ', ...repartition, wide, out, '--to', '1', '--buffer', '16MiB');
-    await refused(2, '"S5" is none of S4, S7', ...repartition, root, out, '--to', '1', '--form', 'S5');
+    await refused(2, 'pass --buffer ', ...repartition, wide, out, '--to', '1', '--buffer', '16MiB');
+    await refused(2, '"S5" is not one of S4, S7', ...repartition, root, out, '--to', '1', '--form', 'S5');
     const file = join(root, 'version-100', 'variables-0-of-2.ckpt');
     await refused(2, 'is one shard of 2; open the directory', ...repartition, file, out, '--to', '1');
     await truncate(file, 100);
@@ -350,7 +350,7 @@ describe('export', () => {
     const root = await elasticdlDirectory(100);
     const out = join(directory, `model-${count++}.safetensors`);
     await refused(2, 'table "embedding" has id', ...exporting, root, out, '--dense', 'embedding=2');
-    await refused(2, 'as options: --dense TABLE=ROWS', ...exporting, root, out, '--dense', 'other=2');
+    await refused(2, '--dense TABLE=ROWS', ...exporting, root, out, '--dense', 'other=2');
     await refused(
       2,
       '--dense: "embedding" is not of the form TABLE=ROWS',
@@ -397,7 +397,7 @@ describe('import', () => {
     expect(await readFile(join(restored, 'variables-1-of-2.ckpt'))).toEqual(shardOf(1, 2, 105));
     expect((await asJson('latest', uri)).metrics).toEqual({ auc: 0.75 });
     expect((await cli(...importing, root, uri, '--metric', 'auc=0.75')).stdout).toMatch(
-      /\nimported {2}version 105 {3}210 B in 2 files {3}there already {3}[\d.]+ m?s\n$/,
+      /\nimported {2}version 105 {3}210 B in 2 files {3}already there {3}[\d.]+ m?s\n$/,
     );
   });
 
@@ -406,7 +406,7 @@ describe('import', () => {
     const reasonOf = (version: number) => `${join(root, `version-${version}`)} lacks shard 1 of 2; it has 0`;
     const lose = (version: number) => rm(join(root, `version-${version}`, 'variables-1-of-2.ckpt'));
     for (const version of [2, 3, 4, 5]) await lose(version);
-    const advice = 'version 1 is whole: it is taken with --version 1';
+    const advice = 'version 1 is complete: pass --version 1 to take it';
     await refused(5, advice, ...importing, root, newUri(), '--version', '4');
     await lose(1);
     await refused(5, `${reasonOf(3)}; and 2 more\n`, ...importing, root, newUri());
@@ -414,9 +414,9 @@ describe('import', () => {
     expect(JSON.parse(stdout).error.context).toMatchObject({ wholeVersion: null, skipped: { length: 5 } });
     const only = await elasticdlDirectory(1);
     await rm(join(only, 'version-1', 'variables-1-of-2.ckpt'));
-    const words = `is whole: ${join(only, 'version-1')} lacks shard 1 of 2; it has 0\n`;
+    const words = `is complete: ${join(only, 'version-1')} lacks shard 1 of 2; it has 0\n`;
     for (const from of [[only], [join(only, 'version-1')], [only, '--version', '1']])
-      await refused(5, 'no other version there is whole', 'elasticdl', 'inspect', ...from);
+      await refused(5, 'there is no other complete version', 'elasticdl', 'inspect', ...from);
     await refused(5, words, ...importing, only, newUri());
   });
 
@@ -464,7 +464,7 @@ describe('import', () => {
     const uri = newUri();
     await refused(
       2,
-      '--all goes without --as and --metric',
+      '--all cannot be combined with --as and --metric',
       ...importing,
       root,
       uri,
@@ -478,21 +478,21 @@ describe('import', () => {
     await refused(6, `there is nothing at ${root}x`, ...importing, `${root}x`, uri);
     await refused(
       6,
-      'a single version is imported without --all',
+      'omit --all to import a single version',
       ...importing,
       join(root, 'version-100'),
       uri,
       '--all',
     );
     await truncate(join(root, 'version-100', 'variables-0-of-2.ckpt'), 100);
-    await refused(5, 'nothing of that version was committed', ...importing, root, uri);
+    await refused(5, 'that version was not committed', ...importing, root, uri);
     const { code, stdout, stderr } = await cli(...importing, root, uri, '--all');
     expect(code).toBe(5);
     expect(stdout).toContain('skipped   ');
     expect(stderr).toContain(`no version in ${root} could be imported`);
     await refused(6, 'no run at', 'list', uri);
     await cli(...importing, await elasticdlDirectory(100), uri);
-    await refused(2, `${uri} is a run already`, ...importing, uri, newUri());
+    await refused(2, `${uri} is already a run`, ...importing, uri, newUri());
     await refused(7, 'version 100', ...importing, await elasticdlDirectory(95), uri, '--as', '100');
   });
 });

@@ -14,7 +14,7 @@ const WRITTEN_BY: Readonly<Record<Form, string>> = {
   S2: 'ElasticDL of October 2019',
   S2a: 'a branch of ElasticDL in October 2019',
   S3: 'ElasticDL from 24 October 2019 on',
-  S4: 'ElasticDL from 25 October 2019 on: the form of its design document',
+  S4: 'ElasticDL from 25 October 2019 on, in the form of its design document',
   S5: 'ElasticDL from 14 February 2020 on, with types as TensorFlow numbers them',
   S6: 'ElasticDL of 20 February 2020',
   S7: 'ElasticDL from 21 February 2020 on',

@@ -21,7 +21,7 @@ export function noneWhole(place: Place, skipped: readonly Skipped[]): Checkpoint
   const where = place.where('');
   const reasons = skipped.slice(0, REASONS_MAX).map(({ reason }) => reason);
   if (skipped.length > reasons.length) reasons.push(`and ${skipped.length - reasons.length} more`);
-  const what = `none of ${formatPlural(skipped.length, 'version')} in ${where} is whole`;
+  const what = `none of ${formatPlural(skipped.length, 'version')} in ${where} is complete`;
   return new CheckpointError('Corrupt', `${what}: ${reasons.join('; ')}`, {
     context: { path: where, skipped, wholeVersion: null },
   });

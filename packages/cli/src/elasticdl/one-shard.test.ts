@@ -90,11 +90,11 @@ describe('--index', () => {
 
   test('what cannot be is refused with 2, and leaves nothing behind', async () => {
     const out = newOut();
-    await refused(2, '--index 3 is no server of 3', root, out, '--to', '3', '--index', '3');
+    await refused(2, '--index 3 is not one of 3 servers', root, out, '--to', '3', '--index', '3');
     await refused(2, '--index: "-1" is not a whole number', root, out, '--to', '3', '--index=-1');
     await refused(2, 'elasticdl repartition needs --to', root, out, '--index', '0');
     const everything = ['--replace=everything', '--apply'];
-    await refused(2, 'goes with a whole version', ...[root, out, '--to', '3', '--index', '0'], ...everything);
+    await refused(2, '--index writes one file', ...[root, out, '--to', '3', '--index', '0'], ...everything);
     expect(await readdir(out).catch(() => [])).toEqual([]);
   });
 });
@@ -121,7 +121,7 @@ describe('--layout', () => {
     expect(await readdir(join(out, 'version_100'))).toEqual(['variables-1-of-2.chkpt']);
     await refused(
       2,
-      '--layout: "seed" is none of code, document',
+      '--layout: "seed" is not one of code, document',
       root,
       newOut(),
       '--to',

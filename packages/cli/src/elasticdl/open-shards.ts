@@ -75,7 +75,7 @@ export async function withForeignPlace<T>(
   if (file !== null) return withPlace(call, file.directory, (place) => use(place, file.name));
   const found = await withRunAt(call, from, { isPatient: false }, async () => null);
   if (found === null) return withPlace(call, from, (place) => use(place, null));
-  throw usageError(`${call.subject.uri} is a run already`, [
+  throw usageError(`${call.subject.uri} is already a run`, [
     '`holdfast mirror` copies a run, and `holdfast fork` one version of it',
   ]);
 }
@@ -203,8 +203,7 @@ export async function withPlace<T>(call: Call, from: string, use: (place: Place)
 export async function openVersionAt(
   call: Call,
   place: Place,
-  onSkipped: LatestOptions['onSkipped'] = (_, reason) =>
-    call.messages.note(`passed over: ${printable(reason)}`),
+  onSkipped: LatestOptions['onSkipped'] = (_, reason) => call.messages.note(`skipped: ${printable(reason)}`),
 ): Promise<ShardSet> {
   const { findVersions, latestValid, openShards, openVersion } = await import('@holdfast/elasticdl');
   const { signal } = call;
@@ -238,8 +237,8 @@ function givenVersion(call: Call): bigint | 'latest' {
   const given = call.get(checkpointOrLatest) ?? 'latest';
   if (given === 'latest') return given;
   if (typeof given !== 'object') return versionOf(given);
-  throw usageError(`--version ${givenText(given)} names a lineage, and there is no run`, [
-    'give the version alone: only a run has lineages',
+  throw usageError(`--version ${givenText(given)} names a lineage, and only a run has lineages`, [
+    'give the version alone',
   ]);
 }
 
@@ -248,7 +247,7 @@ function nothingAt(place: Place, { message }: CheckpointError): CheckpointError 
   return new CheckpointError('NotFound', `${where} holds neither a run nor a checkpoint of ElasticDL`, {
     context: {
       path: where,
-      advice: ['a run has a catalog, and none was found', message],
+      advice: ['a run has a catalog, and there is none here', message],
     },
   });
 }
@@ -256,8 +255,8 @@ function nothingAt(place: Place, { message }: CheckpointError): CheckpointError 
 async function matching(set: ShardSet, given: bigint | 'latest'): Promise<ShardSet> {
   if (given === 'latest' || set.version === given) return set;
   await set.close();
-  const is = set.version === null ? 'tells no version by its name' : `is version ${set.version}`;
-  throw new CheckpointError('NotFound', `${set.where} ${is}, and version ${given} was asked for`, {
+  const is = set.version === null ? 'has no version in its name' : `is version ${set.version}`;
+  throw new CheckpointError('NotFound', `${set.where} ${is}, and --version asks for ${given}`, {
     context: { path: set.where, version: given },
   });
 }
@@ -286,7 +285,7 @@ async function isFile(path: string): Promise<boolean> {
     if (!isPath(path))
       throw new CheckpointError(
         'NotFound',
-        'there is nothing at the path that was given; ./ before it shows which',
+        'there is nothing at the given path; put ./ before it to see which path is meant',
       );
     throw new CheckpointError('NotFound', `there is nothing at ${path}`, { context: { path } });
   }

@@ -9,7 +9,7 @@ import { BadValue } from '../values.ts';
  */
 export function parseRankedMetric(text: string): RankedMetric {
   const match = /^(.+?)(?::(min|max))?$/.exec(text);
-  if (match === null) throw new BadValue(`"${text}" names no metric; write it like auc, auc:max or loss:min`);
+  if (match === null) throw new BadValue(`"${text}" is not a metric; write it like auc, auc:max or loss:min`);
   return { metric: match[1] as string, mode: (match[2] ?? 'max') as 'min' | 'max' };
 }
 
@@ -19,7 +19,7 @@ export function parseRankedMetric(text: string): RankedMetric {
  */
 export function parseDecidedMetric(text: string): RankedMetric {
   if (/^.+:(min|max)$/.test(text)) return parseRankedMetric(text);
-  throw new BadValue(`"${text}" does not say what is best; write it like auc:max or loss:min`);
+  throw new BadValue(`"${text}" does not say whether min or max is best; write it like auc:max or loss:min`);
 }
 
 /** The number of ids of 32 bits. */

@@ -7,7 +7,7 @@ const NUMBERINGS = ['elasticdl', 'tensorflow'] as const;
 
 export const numbering = value(
   '--numbering <whose>',
-  'whose numbers stand for types, where a file does not tell: elasticdl (until February 2020) or tensorflow',
+  'numbering of types, if a file does not say: elasticdl (until February 2020) or tensorflow',
   parseChoice(NUMBERINGS),
   NUMBERINGS,
 );

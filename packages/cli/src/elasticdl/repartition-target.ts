@@ -56,8 +56,8 @@ async function oneShard(
   ]);
   const given = call.get(replace) ?? false;
   if (given === 'everything') {
-    throw usageError('--replace=everything goes with a whole version, and --index writes one file', [
-      'pass --replace to put the shard in the place of one that is there',
+    throw usageError('--replace=everything replaces a complete version, but --index writes one file', [
+      'pass --replace to replace an existing shard',
     ]);
   }
   const name = shardFile(index, count, extensionOf(naming));
@@ -88,7 +88,7 @@ async function assertSameDivision(
     if (shard === null || name === own.name) continue;
     if (shard.count === own.count && shard.index !== index) continue;
     const message = `${directory} holds ${name}, which does not go with ${own.name}`;
-    const advice = ['write to another place: shards of two divisions are no checkpoint'];
+    const advice = ['write to another place: shards for two different server counts are not one checkpoint'];
     throw new CheckpointError('TargetExists', message, { context: { path: directory, advice } });
   }
 }

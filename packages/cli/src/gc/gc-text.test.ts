@@ -83,20 +83,20 @@ describe('planText', () => {
       'wait            1   1.0 GiB   3',
       'remove          1   1.0 GiB   2',
       'removed for good: 1.0 GiB',
-      'removed when the grace is over: 2.0 GiB; until then `holdfast undelete` undoes it',
+      'removed after the grace period: 2.0 GiB; until then `holdfast undelete` can undo it',
     ]);
   });
 
   it('without a grace says so', () => {
     const text = planText(plan(MIXED.slice(0, 3), { policy: { keepLast: 2, graceMs: 0 } }), plainStyle);
-    expect(text).toMatch(/\nremoved for good, without any grace: 1\.0 GiB$/);
+    expect(text).toMatch(/\nremoved for good, without a grace period: 1\.0 GiB$/);
   });
 
   it('without a grace, what was retired with one keeps it', () => {
     const text = planText(plan(MIXED.slice(0, 4), { policy: { keepLast: 2, graceMs: 0 } }), plainStyle);
     expect(text.split('\n').slice(-2)).toEqual([
-      'removed for good, without any grace: 1.0 GiB',
-      'removed when the grace is over: 1.0 GiB; until then `holdfast undelete` undoes it',
+      'removed for good, without a grace period: 1.0 GiB',
+      'removed after the grace period: 1.0 GiB; until then `holdfast undelete` can undo it',
     ]);
   });
 
@@ -114,7 +114,7 @@ describe('planText', () => {
       'rules: none: everything is kept',
       'PLAN   VERSIONS    STORED   WHICH',
       'keep          2   2.0 GiB   5 and 6',
-      'no version goes; what belongs to no version is deleted all the same',
+      'nothing to retire or remove; objects that belong to no version are deleted nevertheless',
     ]);
   });
 
@@ -131,7 +131,7 @@ describe('planText', () => {
       ...verdict(version, 'keep', reason),
       isBeyondRules: true,
     });
-    const resumed = 'the present attempt resumed from it';
+    const resumed = 'the current attempt resumed from it';
     const verdicts = [
       verdict(4, 'keep', 'newest 1'),
       beyond(3, resumed),

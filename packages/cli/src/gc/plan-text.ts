@@ -71,15 +71,17 @@ function consequences(plan: RetentionPlan): string[] {
   return [
     ...beyondRules(plan),
     ...(removed.length > 0 ? [`removed for good: ${formatBytes(storedBytes(removed))}`] : []),
-    ...(gone.length > 0 ? [`removed for good, without any grace: ${formatBytes(storedBytes(gone))}`] : []),
+    ...(gone.length > 0
+      ? [`removed for good, without a grace period: ${formatBytes(storedBytes(gone))}`]
+      : []),
     ...(later.length > 0
       ? [
-          `removed when the grace is over: ${formatBytes(storedBytes(later))}; until then \`holdfast undelete\` undoes it`,
+          `removed after the grace period: ${formatBytes(storedBytes(later))}; until then \`holdfast undelete\` can undo it`,
         ]
       : []),
     ...(plan.needsForce ? [`this drops more than half of the run, ${share}: it needs --force`] : []),
     ...(removed.length + retired.length + later.length === 0
-      ? ['no version goes; what belongs to no version is deleted all the same']
+      ? ['nothing to retire or remove; objects that belong to no version are deleted nevertheless']
       : []),
   ];
 }

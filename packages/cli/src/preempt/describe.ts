@@ -29,8 +29,8 @@ export const isLost = ({ fate }: WatchedVersion) => fate === 'open' || fate === 
 
 /** `writers 1 and 3 of 4 have not delivered`. */
 export function lackText({ begun, refusal, fate }: WatchedVersion): string {
-  if (fate === 'over') return 'the run was taken over or rolled back, and nobody can commit it any more';
-  if (begun === null) return 'nothing of it is in the store';
+  if (fate === 'over') return 'the run was taken over or rolled back, so it can no longer be committed';
+  if (begun === null) return 'none of its files is in the store';
   if (begun.missing.length > 0) {
     if (begun.worldSize === 1) return 'its writer has not delivered';
     const missing = begun.missing.map(({ writer }) => writer);
@@ -52,13 +52,13 @@ export function durableText(durable: CheckpointSummary, waited: Waited, about: C
     waitText(waited, about),
     ...(passedOver.length === 0
       ? []
-      : [`${formatVersions(passedOver.map(({ version }) => version))} passed over`]),
+      : [`${formatVersions(passedOver.map(({ version }) => version))} skipped`]),
   ].join('   ');
 }
 
 function waitText({ versions, waitedMs }: Waited, { version }: Circumstances): string {
   if (versions.some(({ wasOpen }) => wasOpen)) return `waited ${formatDuration(waitedMs)}`;
-  return version === undefined ? 'nothing was seen under way' : 'nothing to wait for';
+  return version === undefined ? 'no save was in progress' : 'nothing to wait for';
 }
 
 const DETAILS_MAX = 8;
@@ -112,7 +112,7 @@ function silenceLines({ silent }: Waited): string[] {
   if (silent === null) return [];
   const why = silent.error === null ? '' : ` (${printable(silent.error.message)})`;
   return [
-    `the store has not answered for ${formatRoughDuration(silent.forMs)}${why}; this is what was known before`,
+    `the store has not answered for ${formatRoughDuration(silent.forMs)}${why}; this is what was known before that`,
   ];
 }
 
@@ -126,7 +126,7 @@ function finishLines(lost: readonly WatchedVersion[], uri: string): string[] {
   const highest = lost.findLast(({ fate }) => fate === 'open');
   if (highest === undefined) return [];
   const command = `holdfast commit ${shellQuote(uri)} --version ${highest.version}`;
-  return [`\`${command}\` finishes it if its writers still deliver before the job is started again`];
+  return [`\`${command}\` finishes it if its writers still deliver before the job starts again`];
 }
 
 /** Output of `--json`, whether something was lost or not. */

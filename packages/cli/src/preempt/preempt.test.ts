@@ -80,13 +80,13 @@ describe('preempt: nothing is lost', () => {
     await save(uri, 1200);
     const ended = await cli('preempt', uri);
     expect(ended).toMatchObject({ code: 0, stderr: '', outlasted: ['25000'] });
-    const line = 'durable    version 1200   36 B in 1 file   committed AGO   nothing was seen under way\n';
+    const line = 'durable    version 1200   36 B in 1 file   committed AGO   no save was in progress\n';
     expect(withoutAges(ended.stdout)).toBe(line);
     expect((await cli('preempt', uri, '--version', '1200', '-q')).stdout).toContain(
       '   nothing to wait for\n',
     );
     expect((await cli('preempt', uri, '--version', '7')).stdout).toContain(
-      '   nothing to wait for   7 passed over\n',
+      '   nothing to wait for   7 skipped\n',
     );
   });
 
@@ -134,7 +134,7 @@ describe('preempt: something is lost', () => {
         '  writer 3 never joined\n' +
         '  72 B of version 1300 had arrived\n' +
         '  newest durable: version 1200, committed AGO; what was trained since is lost\n' +
-        `  \`holdfast commit ${uri} --version 1300\` finishes it if its writers still deliver before the job is started again\n` +
+        `  \`holdfast commit ${uri} --version 1300\` finishes it if its writers still deliver before the job starts again\n` +
         '  (Incomplete, exit 3)\n',
     );
   });
@@ -192,9 +192,9 @@ describe('preempt: something is lost', () => {
       { uri: 'file:///a run', deadlineMs: 25_000, nowMs: 0, version: 7n },
     );
     expect(lost.context['advice']).toEqual([
-      'the store has not answered for 12 s (connection refused); this is what was known before',
+      'the store has not answered for 12 s (connection refused); this is what was known before that',
       'the run has no checkpoint to load: all that was trained is lost',
-      "`holdfast commit 'file:///a run' --version 7` finishes it if its writers still deliver before the job is started again",
+      "`holdfast commit 'file:///a run' --version 7` finishes it if its writers still deliver before the job starts again",
     ]);
   });
 
@@ -209,7 +209,7 @@ describe('preempt: something is lost', () => {
     for (const key of bucket.keys()) if (key.startsWith('version_6/')) bucket.remove(key);
     const ended = await cli('preempt', uri);
     expect(ended.code).toBe(6);
-    expect(ended.stderr).toContain('has no checkpoint to load, and nothing was seen under way\n');
+    expect(ended.stderr).toContain('has no checkpoint to load, and no save was seen in progress\n');
   });
 
   it.each([['0'], ['25'], ['2d']])('--deadline %s: usage, exit 2', async (deadline) => {

@@ -43,7 +43,7 @@ function linesOf(open: readonly WatchedVersion[] | null): string[] {
 }
 
 function lineOf({ version, begun }: WatchedVersion): string {
-  if (begun === null) return `version ${version}   nothing of it has arrived`;
+  if (begun === null) return `version ${version}   no file has arrived`;
   const missing = begun.missing.map(({ writer }) => writer);
   if (missing.length === 0) return `version ${version}   committing`;
   const arrived = begun.uploadedBytes === 0 ? '' : `   ${formatBytes(begun.uploadedBytes)} arrived`;

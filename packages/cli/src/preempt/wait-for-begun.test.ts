@@ -147,7 +147,7 @@ describe('a version that is named', () => {
     const { wait, clock } = setUp();
     const waited = await wait(4n);
     expect([fates(waited), waited.durable]).toEqual([['4 open'], null]);
-    expect(lackOf(waited)).toBe('nothing of it is in the store');
+    expect(lackOf(waited)).toBe('none of its files is in the store');
     expect(clock.monotonicMs()).toBeGreaterThan(DEADLINE_MS - 1000);
   });
 

@@ -239,7 +239,7 @@ class Watch {
     const within = formatRoughDuration(untilMs - beganMs);
     return new CheckpointError(
       'TimedOut',
-      `what is durable is not known: the store did not answer within ${within}`,
+      `it is not known what is durable: the store did not answer within ${within}`,
       { context: { store: this.#manager.uri }, cause: this.#unanswered?.error },
     );
   }

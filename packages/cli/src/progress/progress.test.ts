@@ -244,9 +244,7 @@ describe('createReporter', () => {
       reporter.onProgress(resumed);
       reporter.end();
       expect(lines()).toEqual(
-        mode === 'none'
-          ? []
-          : ['resumed   a\\x0ab   3.0 MiB were there already, left by an interrupted save'],
+        mode === 'none' ? [] : ['resumed   a\\x0ab   3.0 MiB were already there, from an interrupted save'],
       );
     }
     const { reporter, lines } = reporterIn('json');

@@ -91,7 +91,7 @@ export function createReporter(options: ReporterOptions): Reporter {
 /** The same for every operation. */
 function resumedLine(event: ProgressEvent): string | null {
   if (event.type !== 'resumed') return null;
-  return `resumed   ${printable(event.name)}   ${formatBytes(event.keptBytes)} were there already, left by an interrupted save`;
+  return `resumed   ${printable(event.name)}   ${formatBytes(event.keptBytes)} were already there, from an interrupted save`;
 }
 
 interface View {

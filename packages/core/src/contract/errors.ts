@@ -39,7 +39,7 @@ export const ERROR_CODES = {
   WorldSizeMismatch: {
     status: 'permanent',
     exitCode: 2,
-    advice: 'Give every writer of one attempt the same writer count, or use a new attempt id.',
+    advice: 'Pass the same writer count in every writer of one attempt, or use a new attempt id.',
   },
   Unsupported: {
     status: 'permanent',
@@ -89,7 +89,7 @@ export const ERROR_CODES = {
   Conflict: {
     status: 'permanent',
     exitCode: 7,
-    advice: 'Choose a higher version: this one is decided already, with other content.',
+    advice: 'Choose a higher version: this one is already decided, with other content.',
   },
   TargetExists: {
     status: 'permanent',

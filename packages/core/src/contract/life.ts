@@ -13,4 +13,4 @@ export function lifeProblem(name: string): string | null {
 }
 
 /** The names accepted for a life, for messages. */
-export const LIFE_ACCEPTED = `1 to ${LIFE_LENGTH_MAX} characters, not only spaces, none of them a control character`;
+export const LIFE_ACCEPTED = `1 to ${LIFE_LENGTH_MAX} characters, not only spaces, without control characters`;

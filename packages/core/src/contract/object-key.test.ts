@@ -25,7 +25,7 @@ test.each([
   ['a/../b', "segment '..'"],
   ['a\0b', 'control character'],
   ['a\nb', 'control character'],
-  ['.holdfast-tmp/a', 'keep for themselves'],
+  ['.holdfast-tmp/a', 'reserved for stores'],
   ['a\ud800b', 'surrogate'],
   [`${longest}x`, '256 bytes; at most 255'],
   ['abcd/'.repeat(205), '1025 bytes of UTF-8; at most 1024'],

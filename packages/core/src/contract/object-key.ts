@@ -41,12 +41,12 @@ export function isObjectKey(key: string): boolean {
 }
 
 function keyFault(key: string): string | null {
-  if (typeof key !== 'string') return 'is no text';
+  if (typeof key !== 'string') return 'is not a string';
   if (!key.isWellFormed()) return 'is not valid Unicode: it holds half of a surrogate pair';
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   if (/[\u0000-\u001f\u007f]/.test(key)) return 'holds a control character';
   if (key.startsWith(STORE_OWN_PREFIX))
-    return `starts with "${STORE_OWN_PREFIX}", which stores keep for themselves`;
+    return `starts with "${STORE_OWN_PREFIX}", which is reserved for stores`;
   const bytes = encoder.encode(key).byteLength;
   if (bytes > KEY_BYTES_MAX) return `has ${bytes} bytes of UTF-8; at most ${KEY_BYTES_MAX} are accepted`;
   for (const segment of key.split('/')) {

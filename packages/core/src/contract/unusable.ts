@@ -3,7 +3,7 @@
 import type { CheckpointSummary } from './checkpoint-facts.ts';
 
 /**
- * Example: `nothing that is there can be loaded: 2 versions quarantined, 1 version retired`.
+ * Example: `no existing checkpoint can be loaded: 2 versions quarantined, 1 version retired`.
  * `there`: all checkpoints of a run that has some, but no latest.
  */
 export function unusableText(there: readonly Pick<CheckpointSummary, 'state' | 'isLeftBehind'>[]): string {
@@ -17,5 +17,5 @@ export function unusableText(there: readonly Pick<CheckpointSummary, 'state' | '
   const told = kinds
     .filter(([count]) => count > 0)
     .map(([count, what]) => `${count} ${count === 1 ? 'version' : 'versions'} ${what}`);
-  return `nothing that is there can be loaded: ${told.join(', ')}`;
+  return `no existing checkpoint can be loaded: ${told.join(', ')}`;
 }

@@ -67,7 +67,7 @@ export function withGrants<T>(
     const { clock, settings } = io;
     const timeoutMs = settings.recordTimeoutMs;
     return withDeadline(
-      { clock, timeoutMs, what: 'asking who saves the model', signal: options.signal },
+      { clock, timeoutMs, what: 'asking which trainer saves the model', signal: options.signal },
       (until) => work(new GrantLog(io, process, until)),
     );
   });
@@ -131,7 +131,7 @@ class GrantLog implements Grants {
     if (found !== seq) {
       throw new CheckpointError(
         'Corrupt',
-        `${key} is not what belongs there: it says that it is grant ${found}`,
+        `${key} is not what it should be: it says that it is grant ${found}`,
         {
           context: where,
         },
@@ -144,7 +144,7 @@ class GrantLog implements Grants {
     const shown = highest === 0 ? 'none' : `grant ${highest} as the highest`;
     return new CheckpointError(
       'StoreRegressed',
-      `the store has shown ${grantKey(seenSeq)} and now shows ${shown}; nobody is elected until this process starts anew`,
+      `the store has shown ${grantKey(seenSeq)} and now shows ${shown}; no trainer is elected until this process starts again`,
       { context: { store: this.#io.records.uri, key: grantKey(seenSeq) } },
     );
   }

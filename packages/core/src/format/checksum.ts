@@ -173,7 +173,7 @@ export function hasBlake3(): boolean {
 
 function requireBlake3(): NativeBlake3 {
   const found = nativeBlake3();
-  if (!found) throw new Error('BLAKE3 is asked for where there is none: see hasBlake3');
+  if (!found) throw new Error('BLAKE3 is not available: check hasBlake3 first');
   return found;
 }
 

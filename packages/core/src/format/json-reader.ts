@@ -16,7 +16,7 @@ export class JsonProblem extends Error {
   readonly expected: string | undefined;
 
   constructor(at: number, expected?: string) {
-    super(expected === undefined ? `no JSON at byte ${at}` : `byte ${at} should begin ${expected}`);
+    super(expected === undefined ? `invalid JSON at byte ${at}` : `byte ${at} should begin ${expected}`);
     this.at = at;
     this.expected = expected;
   }

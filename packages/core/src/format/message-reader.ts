@@ -112,7 +112,7 @@ export function readAny(reader: JsonReader): unknown {
   const value = reader.scalar(STRING_BYTES_MAX);
   const isJson =
     typeof value === 'string' ? value.isWellFormed() : typeof value !== 'number' || Number.isFinite(value);
-  if (!isJson) throw new ValueProblem(reader.path.text, 'a JSON value, or it must not be there', value);
+  if (!isJson) throw new ValueProblem(reader.path.text, 'a JSON value, or absent', value);
   if (typeof value === 'number') reader.assertSpelling(at, value);
   return value;
 }

@@ -252,8 +252,7 @@ function writeAny(writer: MessageWriter, value: unknown): void {
   if (value === null || typeof value === 'boolean') text = String(value);
   if (typeof value === 'number') text = numberToJson(value);
   if (typeof value === 'string') text = stringToJson(value);
-  if (text === undefined)
-    throw new ValueProblem(writer.path.text, 'a JSON value, or it must not be there', value);
+  if (text === undefined) throw new ValueProblem(writer.path.text, 'a JSON value, or absent', value);
   writeScalarText(writer, text, STRING_BYTES_MAX);
 }
 

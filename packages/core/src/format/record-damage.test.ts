@@ -157,12 +157,12 @@ describe('a damaged record', () => {
   });
 
   test.each([
-    ['no JSON', sealed(',\n'), 'no JSON'],
-    ['two values', sealed(',"format":{"kind":"claim","major":1}}{}\n'), 'no JSON'],
+    ['no JSON', sealed(',\n'), 'not JSON'],
+    ['two values', sealed(',"format":{"kind":"claim","major":1}}{}\n'), 'not JSON'],
     [
       'no UTF-8',
       sealed(Buffer.from(',"format":{"kind":"claim","major":1},"a":"\xff"}\n', 'latin1')),
-      'no JSON in UTF-8',
+      'not JSON in UTF-8',
     ],
     ['no format', sealed('}\n'), 'its format.kind is none, expected "claim"'],
     ['a format that is null', sealed(',"format":null}\n'), 'its format.kind is none'],
@@ -172,8 +172,8 @@ describe('a damaged record', () => {
       encodeRecord('receipt', receipt).bytes,
       'its format.kind is "receipt", expected "claim"',
     ],
-    ['no major', sealed(',"format":{"kind":"claim"}}\n'), 'its format.major is no whole number'],
-    ['major 0', sealed(',"format":{"kind":"claim","major":0}}\n'), 'its format.major is no whole number'],
+    ['no major', sealed(',"format":{"kind":"claim"}}\n'), 'its format.major is not a whole number'],
+    ['major 0', sealed(',"format":{"kind":"claim","major":0}}\n'), 'its format.major is not a whole number'],
     ['a broken minor', sealed(',"format":{"kind":"claim","major":1,"minor":"x"}}\n'), 'format.minor is "x"'],
   ])('%s', (_what, bytes, message) => {
     const error = refusal(bytes);
@@ -360,7 +360,7 @@ describe('sizes that add up to more than 2^53 - 1', () => {
     ],
   ] as [RecordKind, string, (sizeBytes: number) => never][])('%s, by its %s', (kind, field, of) => {
     const { bytes } = encodeRecord(kind, of(SMALL));
-    const accepted = `${field} is an array; it must be files of at most 2^53 - 1 bytes together`;
+    const accepted = `${field} is an array; it must be files of at most 2^53 - 1 bytes in total`;
     expect(errorOf(() => encodeRecord(kind, of(HUGE))).message).toContain(accepted);
     const tail = Buffer.from(bytes).toString('utf8').slice(HEAD_LENGTH);
     const error = refusal(sealed(tail.replaceAll(`"${SMALL}"`, `"${HUGE}"`)), kind);

@@ -181,7 +181,7 @@ export interface MessageRule extends Rule {
  */
 const sumOfSizes = (field: string, sizesOf: (message: never) => readonly Sized[]): MessageRule => ({
   field,
-  accepted: 'files of at most 2^53 - 1 bytes together',
+  accepted: 'files of at most 2^53 - 1 bytes in total',
   holds: (message) =>
     sizesOf(message as never).reduce((sum, { sizeBytes = 0 }) => sum + sizeBytes, 0) <=
     Number.MAX_SAFE_INTEGER,
@@ -198,8 +198,7 @@ export const MESSAGE_RULES: Readonly<Record<string, readonly MessageRule[]>> = {
   File: [
     {
       field: 'partCrc32c',
-      accepted:
-        '4 bytes for each part of partSizeBytes bytes that sizeBytes makes (both 0 for an empty file)',
+      accepted: '4 bytes for each part of partSizeBytes bytes in sizeBytes (both 0 for an empty file)',
       holds(message) {
         // Absent fields have their defaults.
         const { sizeBytes = 0, partSizeBytes = 0, partCrc32c = NO_BYTES } = message as Partial<File>;
@@ -212,7 +211,7 @@ export const MESSAGE_RULES: Readonly<Record<string, readonly MessageRule[]>> = {
   FileList: [
     {
       field: 'files',
-      accepted: 'one file at least, in the order of their names, each name once',
+      accepted: 'at least one file, in the order of their names, each name once',
       holds(message) {
         const { files = [] } = message as Partial<FileList>;
         return files.length > 0 && isAscending(files);
@@ -223,7 +222,7 @@ export const MESSAGE_RULES: Readonly<Record<string, readonly MessageRule[]>> = {
   Manifest: [
     {
       field: 'receipts',
-      accepted: 'absent where the manifest itself says what its receipts say',
+      accepted: 'absent if the manifest itself has the contents of its receipts',
       holds(message) {
         const { receipts = [], ...own } = message as Partial<Manifest>;
         const { writers = [], bases = [], metrics = {}, metadata = {}, suspicions = [] } = own;
@@ -240,7 +239,7 @@ export const MESSAGE_RULES: Readonly<Record<string, readonly MessageRule[]>> = {
   Receipt: [
     {
       field: 'fileLists',
-      accepted: 'absent where the receipt itself holds files',
+      accepted: 'absent if the receipt itself holds files',
       holds(message) {
         const { files = [], fileLists = [] } = message as Partial<Receipt>;
         return files.length === 0 || fileLists.length === 0;

@@ -230,7 +230,7 @@ function assertFormat(
     });
   }
   if (!isUint32(major) || major === 0)
-    throw refuse(`is damaged: its format.major is no whole number from 1 on`);
+    throw refuse(`is damaged: its format.major is not a whole number from 1`);
   if (major > FORMAT_MAJOR) {
     throw new CheckpointError(
       'UnsupportedFormat',
@@ -251,10 +251,10 @@ function withJsonProblemsAs<T>(bytes: Uint8Array, refuse: Refuse, run: () => T):
     if (!(cause instanceof JsonProblem)) throw cause;
     const { at, expected } = cause;
     if (expected === undefined)
-      throw refuse('is damaged: its checksum is right, but it is no JSON in UTF-8', { cause });
+      throw refuse('is damaged: its checksum is right, but it is not JSON in UTF-8', { cause });
     const found = excerpt(bytes, at);
     throw refuse(
-      `is not in canonical form (a key twice or out of order, white space, a default or a value spelled otherwise): ` +
+      `is not in canonical form (a duplicate or misplaced key, white space, a default, or another spelling of a value): ` +
         `from byte ${at} on it has ${found} where ${expected} is expected`,
       { expected, found, cause },
     );

@@ -73,7 +73,7 @@ export class WritableCheckpoint implements Checkpoint {
   async details(): Promise<CheckpointDetails> {
     throw new CheckpointError(
       'InvalidArgument',
-      'this checkpoint is being written: ask get() or latest() once it is committed',
+      'this checkpoint is being written: call get() or latest() once it is committed',
     );
   }
 
@@ -151,7 +151,7 @@ export class CommittedCheckpoint implements Checkpoint {
   openOutputStream(): WritableStream<Uint8Array> {
     throw new CheckpointError(
       'InvalidArgument',
-      `version ${this.version} is committed: it cannot be written any more`,
+      `version ${this.version} is committed: it can no longer be written`,
     );
   }
 

@@ -14,6 +14,6 @@ export function throttleOf(given: Throttle | undefined, settings: Settings, cloc
   const { saveBytesPerSecondMax } = settings;
   if (given === undefined) return createThrottle({ bytesPerSecondMax: saveBytesPerSecondMax || null, clock });
   if (saveBytesPerSecondMax === 0) return given;
-  const message = `setting saveBytesPerSecondMax is ${saveBytesPerSecondMax}, and a throttle is given too, which has a limit of its own; give one of them`;
+  const message = `setting saveBytesPerSecondMax is ${saveBytesPerSecondMax}, and a throttle is given too, which has its own limit; pass only one of them`;
   throw new CheckpointError('InvalidConfig', message);
 }

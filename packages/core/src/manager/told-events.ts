@@ -19,7 +19,7 @@ export function toldEvents<T>(
       tell(jsonReady(event));
     } catch (error) {
       if (!hasFailed)
-        logger.log('warn', 'onProgress threw an error; the call goes on', { error: String(error) });
+        logger.log('warn', 'onProgress threw an error; the call continues', { error: String(error) });
       hasFailed = true;
     }
   };

@@ -51,7 +51,7 @@ function removedBefore(
     if (isSame) return { kind: 'present-removed' };
     return rejected(
       'unknown',
-      `version ${referenceText(id)} was committed and removed; whether with these files is no longer known`,
+      `version ${referenceText(id)} was committed and removed; it is no longer known whether it had these files`,
     );
   }
   const floor = state.removedFloor;
@@ -61,7 +61,7 @@ function removedBefore(
   if (!isBelow) return undefined;
   return rejected(
     'unknown',
-    `version ${referenceText(id)} is older than what the catalog remembers of removed checkpoints`,
+    `version ${referenceText(id)} is older than the removed checkpoints that the catalog remembers`,
   );
 }
 

@@ -60,7 +60,7 @@ export function retireProblem(state: State, checkpoint: CatalogCheckpoint): stri
   const { id, pins, verified } = checkpoint;
   if (state.latest && idEquals(state.latest, id)) return 'it is the latest';
   if (pins.length > 0) return `it is pinned: ${pins.join(', ')}`;
-  if (state.resumedFrom && idEquals(state.resumedFrom, id)) return 'the present attempt resumed from it';
+  if (state.resumedFrom && idEquals(state.resumedFrom, id)) return 'the current attempt resumed from it';
   if (!hasOtherLive(state, checkpoint)) return 'it is the only live checkpoint';
   if (verified && !hasOtherLive(state, checkpoint, true)) return 'it is the only verified checkpoint';
   return undefined;
@@ -98,7 +98,7 @@ function remove(state: State, id: CheckpointId, retiringSeq: number | undefined)
   const found = findById(state, id);
   if (!found) return { kind: 'already' };
   if (found.state !== 'RETIRING' || found.retiringSeq !== retiringSeq) {
-    return rejected('refused', 'it was taken back or retired again since its leases were listed');
+    return rejected('refused', 'it was undeleted or retired again since its leases were listed');
   }
   // All live checkpoints may have been quarantined since. Then this one must be undeleted, not
   // removed.
@@ -147,7 +147,7 @@ function pin(state: State, txn: Pin): Decision {
   if (found && txn.kind === 'pin' && found.pins.length >= PINS_MAX) {
     return rejected(
       'refused',
-      `version ${referenceText(txn.checkpoint)} has ${PINS_MAX} pins already; take one of them away first`,
+      `version ${referenceText(txn.checkpoint)} has ${PINS_MAX} pins already; unpin one of them first`,
     );
   }
   const pins =

@@ -69,13 +69,16 @@ function release(state: State, { manifestKey }: Release): Decision {
   if (skippedManifests.length < state.skippedManifests.length)
     return { kind: 'applied', state: { ...state, skippedManifests } };
   const held = state.skippedManifests.join(', ') || 'nothing';
-  return rejected('refused', `${manifestKey} is not held; what a rebuild skipped and is held: ${held}`);
+  return rejected('refused', `${manifestKey} is not a skipped manifest; a rebuild skipped these: ${held}`);
 }
 
 function takeover(state: State, txn: Takeover): Decision {
   if (txn.attempt === state.attempt) return { kind: 'already' };
   if (isPastAttempt(state, txn.attempt)) {
-    return rejected('fenced', `attempt "${txn.attempt}" has passed: attempt "${state.attempt}" owns the run`);
+    return rejected(
+      'fenced',
+      `attempt "${txn.attempt}" is no longer current: attempt "${state.attempt}" owns the run`,
+    );
   }
   const remembers = state.attempt !== '' && !state.attemptDrawn;
   const pastAttempts = remembers
@@ -109,14 +112,14 @@ function abandon(state: State, txn: Abandon): Decision {
   const id = txn.checkpoint;
   if (state.abandoned.some((other) => idEquals(other, id))) return { kind: 'already' };
   if (isUncommittable(state, id))
-    return rejected('refused', `version ${referenceText(id)} is decided already`);
+    return rejected('refused', `version ${referenceText(id)} is already decided`);
   // An id may only be dropped if another clause rejects it. If its age alone decided, a late commit
   // would be accepted.
   const held = state.abandoned.filter((other) => !isUncommittable({ ...state, abandoned: [] }, other));
   if (held.length >= ABANDONED_LENGTH) {
     return rejected(
       'refused',
-      `${ABANDONED_LENGTH} versions are abandoned already; commit a higher one first`,
+      `${ABANDONED_LENGTH} versions are already abandoned; commit a higher one first`,
     );
   }
   return { kind: 'applied', state: { ...state, abandoned: [...held, id] } };
@@ -126,7 +129,7 @@ function rollback(state: State, txn: Rollback): Decision {
   if (state.lineage !== txn.lineage) {
     return rejected(
       'rolled-back',
-      `lineage ${txn.lineage} has been left already: the run is at lineage ${state.lineage}`,
+      `lineage ${txn.lineage} has ended: the run is at lineage ${state.lineage}`,
     );
   }
   const target = findById(state, txn.checkpoint);

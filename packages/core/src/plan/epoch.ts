@@ -15,9 +15,10 @@ export function inEpochProblem(
 ): Rejected | undefined {
   if (at.lineage === state.lineage && at.epoch === state.epoch) return undefined;
   const now = `the run is at lineage ${state.lineage}, epoch ${state.epoch}`;
-  const passed = `lineage ${at.lineage}, epoch ${at.epoch} has passed`;
-  if (at.epoch === state.epoch) return rejected('rolled-back', `${passed}: it was rolled back, and ${now}`);
-  return rejected('fenced', `${passed}: attempt "${state.attempt}" owns the run, and ${now}`);
+  const passed = `lineage ${at.lineage}, epoch ${at.epoch} is no longer current`;
+  if (at.epoch === state.epoch)
+    return rejected('rolled-back', `the run was rolled back: ${passed}, and ${now}`);
+  return rejected('fenced', `a newer attempt, "${state.attempt}", owns the run: ${passed}, and ${now}`);
 }
 
 /** `undefined`: no later process of the same writer is registered. */

@@ -31,7 +31,10 @@ export const DRAWN_DIGITS = 16;
 export function selectForMirror(state: State, selection: MirrorSelection): CatalogCheckpoint[] {
   const { versions, since, latest } = selection;
   if ([versions, since, latest || undefined].filter((each) => each !== undefined).length > 1) {
-    throw new CheckpointError('InvalidArgument', 'a mirror takes one of `versions`, `since` and `latest`');
+    throw new CheckpointError(
+      'InvalidArgument',
+      'a mirror takes only one of `versions`, `since` and `latest`',
+    );
   }
   if (latest) return [latestOf(state)].filter((each) => each !== undefined);
   const live = onPath(state).filter((checkpoint) => checkpoint.state === 'LIVE');
@@ -45,7 +48,7 @@ export function selectForMirror(state: State, selection: MirrorSelection): Catal
   const [missing] = wanted;
   if (missing === undefined) return found;
   const newest = live.at(-1)?.id.version;
-  const have = newest === undefined ? 'nothing is there' : `the newest of ${live.length} is ${newest}`;
+  const have = newest === undefined ? 'the run is empty' : `the newest of ${live.length} is ${newest}`;
   throw new CheckpointError('NotFound', `there is no version ${missing} to mirror: ${have}`, {
     context: { version: missing },
   });

@@ -26,7 +26,7 @@ export class PageFault extends Error {
   readonly pages: readonly PageRef[];
 
   constructor(pages: readonly PageRef[]) {
-    super(`${pages.length} pages of the catalog are to be read first`);
+    super(`${pages.length} pages of the catalog must be read first`);
     this.name = 'PageFault';
     this.pages = pages;
   }

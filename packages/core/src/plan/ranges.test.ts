@@ -54,7 +54,7 @@ describe('records', () => {
     [
       'a checksum of an empty file',
       { ...empty, crc32c: 1 },
-      'part checksums that combine to 00000000 where 00000001',
+      'part checksums whose combination is 00000000 but 00000001',
     ],
   ])('%s is Corrupt and says so', (_, file, message) => {
     expect(failure(file)).toContain(`the record of "model.bin" has ${message}`);
@@ -74,7 +74,7 @@ describe('records', () => {
         const partCrc32c = Uint8Array.from(file.partCrc32c);
         const index = at % partCrc32c.byteLength;
         partCrc32c[index] = (partCrc32c[index] as number) ^ flip;
-        expect(failure({ ...file, partCrc32c })).toContain('combine');
+        expect(failure({ ...file, partCrc32c })).toContain('combination');
       }),
     );
   });

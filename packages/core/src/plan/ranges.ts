@@ -39,7 +39,7 @@ export function checkStoredFile(file: StoredFile): void {
   }
   const combined = combineParts(file);
   if (combined !== file.crc32c) {
-    const detail = `part checksums that combine to ${hexCrc(combined)} where ${hexCrc(file.crc32c)} is recorded for the whole`;
+    const detail = `part checksums whose combination is ${hexCrc(combined)} but ${hexCrc(file.crc32c)} is recorded for the whole`;
     throw badRecord(file, detail, { expected: hexCrc(file.crc32c), found: hexCrc(combined) });
   }
 }

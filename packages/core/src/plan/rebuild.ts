@@ -123,7 +123,7 @@ function whySkipped(
   const rival = others.find((other) => !isLater(manifest, other));
   if (rival) {
     return isLater(rival, manifest)
-      ? `${rival.key} was built later, of restarted writers, so this one was never committed`
+      ? `${rival.key} was built later, from restarted writers, so this one was never committed`
       : `it and ${rival.key} contradict each other`;
   }
   return whyRefuted(id, built) ?? manifest.problem;
@@ -138,7 +138,7 @@ export function whyRefuted(id: CheckpointId, built: readonly CheckpointId[]): st
     (other) => other.lineage === id.lineage && other.epoch > id.epoch && other.version <= id.version,
   );
   if (!refuting) return undefined;
-  return `it was never committed: ${idText(refuting)} was written later, which takes a catalog without it`;
+  return `it was never committed: ${idText(refuting)} was written later, against a catalog without it`;
 }
 
 /**

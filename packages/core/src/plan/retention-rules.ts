@@ -62,7 +62,7 @@ export const RULES: { readonly [Name in RuleName]: RetentionRule<Name> } = {
     isTimed: false,
     texts: (count) => [lastText(count)],
     keeps: (count, { path }) => path.slice(-count).map((each) => [each, lastText(count)]),
-    missText: (count) => `it was rolled back, so that "${lastText(count)}" does not count it`,
+    missText: (count) => `it was rolled back, so "${lastText(count)}" does not count it`,
   },
   keepEvery: {
     absent: 0n,
@@ -73,7 +73,7 @@ export const RULES: { readonly [Name in RuleName]: RetentionRule<Name> } = {
     texts: (step) => [`multiples of ${step}`],
     keeps: (step, { live }) =>
       live.filter(({ id }) => id.version % step === 0n).map((each) => [each, `multiple of ${step}`]),
-    missText: (step) => `it is no multiple of ${step}`,
+    missText: (step) => `it is not a multiple of ${step}`,
   },
   keepEveryMs: {
     ...numeric('keepEveryMs', SPAN_MS_MIN, SPAN_MS_MAX),
@@ -131,7 +131,7 @@ export function inRange(name: string, value: number, least: number, most: number
 
 function stepRecord(value: NonNullable<RetentionPolicy['keepEvery']>): bigint {
   if (value !== 0 && value !== 0n) return toVersion(value);
-  throw refusal('retention rule keepEvery is 0; it takes a whole number from 1 on');
+  throw refusal('retention rule keepEvery is 0; it takes a whole number from 1');
 }
 
 function bestRecords(rules: readonly KeepBest[]): KeepBestRecord[] {
@@ -142,7 +142,7 @@ function bestRecords(rules: readonly KeepBest[]): KeepBestRecord[] {
     plainObject('a rule of keepBest', rule);
     const { metric, mode, count } = rule;
     if (typeof metric !== 'string' || metric === '') {
-      throw refusal('a rule of keepBest names its metric, as it is given to save');
+      throw refusal('a rule of keepBest needs the name of a metric, as it is passed to save');
     }
     if (mode !== 'min' && mode !== 'max') {
       throw refusal(
@@ -208,7 +208,7 @@ function assertMetric(live: readonly CatalogCheckpoint[], rule: KeepBestRecord):
   const more = names.length > METRICS_NAMED_MAX ? `, … (${names.length} in all)` : '';
   const there =
     names.length === 0
-      ? 'no checkpoint has any metric; give them to save, or to annotate afterwards'
+      ? 'no checkpoint has any metric; pass metrics to save, or annotate it later'
       : `there are: ${names.slice(0, METRICS_NAMED_MAX).join(', ')}${more}`;
   throw refusal(
     `the rule "${bestText(rule)}" cannot be used: no checkpoint has the metric "${rule.metric}"; ${there}`,

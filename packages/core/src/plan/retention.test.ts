@@ -135,7 +135,7 @@ describe('what the rules do not take', () => {
     const planned = plan(stateOf(all, { resumedFrom: all[1]?.id }), { keepLast: 1 });
     expect(keptOf(planned)).toEqual([7, 4, 2, 1]);
     expect(reasonsFor(planned, 1)).toBe('keep: it is pinned: paper, demo');
-    expect(reasonsFor(planned, 2)).toBe('keep: the present attempt resumed from it');
+    expect(reasonsFor(planned, 2)).toBe('keep: the current attempt resumed from it');
     expect(reasonsFor(planned, 4)).toBe('keep: it is the only verified checkpoint');
     expect(reasonsFor(planned, 3)).toBe('retire: no rule keeps it: newest 1');
   });
@@ -144,7 +144,7 @@ describe('what the rules do not take', () => {
     const all = [...versions(1, 3), checkpoint(4, { state: 'QUARANTINED', reason: 'a bit is wrong' })];
     const planned = plan(stateOf(all), { keepLast: 2 });
     expect(keptOf(planned)).toEqual([4, 3, 2]);
-    expect(reasonsFor(planned, 4)).toBe('keep: quarantined (a bit is wrong): no rule takes it');
+    expect(reasonsFor(planned, 4)).toBe('keep: quarantined (a bit is wrong): no rule removes it');
   });
 
   test('rolled-back checkpoints follow the same rules, but take no place of one on the path', () => {
@@ -180,7 +180,7 @@ describe('retired checkpoints', () => {
 
   test('or for one that is asked for, by the time of the store, and are removed after it', () => {
     expect(reasonsFor(plan(state, { keepLast: 2, graceMs: HOUR_MS + 1 }), 1)).toBe(
-      'wait: retired (old); it can be taken back until 2026-11-21 14:30:00 UTC',
+      'wait: retired (old); it can be undeleted until 2026-11-21 14:30:00 UTC',
     );
     expect(reasonsFor(plan(state, { keepLast: 2, graceMs: HOUR_MS }), 1)).toBe(
       'remove: retired (old), and its grace of 1 h is over',
@@ -195,7 +195,7 @@ describe('retired checkpoints', () => {
   test('I3: where nothing else is live they stay', () => {
     const alone = stateOf([retired, checkpoint(2, { state: 'QUARANTINED' })]);
     expect(reasonsFor(plan(alone, { keepLast: 1, graceMs: 0 }), 1)).toBe(
-      'wait: retired (old), but no other checkpoint is live: take one back first',
+      'wait: retired (old), but no other checkpoint is live: undelete one first',
     );
   });
 });
@@ -218,19 +218,17 @@ describe('rules that cannot be meant', () => {
     );
     const many = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`m${index}`, 1]));
     expect(refusal(stateOf([checkpoint(1, { metrics: many })]), rule)).toContain(', … (12 in all)');
-    expect(refusal(stateOf([checkpoint(1)]), rule)).toContain(
-      'no checkpoint has any metric; give them to save',
-    );
+    expect(refusal(stateOf([checkpoint(1)]), rule)).toContain('no checkpoint has any metric');
   });
 
   test('rules that keep nothing: the message says how old the newest is and what it misses', () => {
     const rules = { keepEvery: 1000, keepForMs: HOUR_MS, keepLast: undefined };
     expect(refusal(stateOf(versions(1, 3)), rules)).toBe(
-      'InvalidArgument: the rules (multiples of 1000, younger than 1 h) would keep none of 3 checkpoints: the newest, version 3, is 867 min old: it is no multiple of 1000, and it is not younger than 1 h',
+      'InvalidArgument: the rules (multiples of 1000, younger than 1 h) would keep none of 3 checkpoints: the newest, version 3, is 867 min old: it is not a multiple of 1000, and it is not younger than 1 h',
     );
     const back = versions(1, 2).map((each) => ({ ...each, rolledBack: true }));
     expect(refusal(stateOf(back), { keepLast: 1 })).toContain(
-      'it was rolled back, so that "newest 1" does not count it',
+      'it was rolled back, so "newest 1" does not count it',
     );
   });
 

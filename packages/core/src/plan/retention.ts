@@ -146,19 +146,19 @@ function judgeOther(
 ): Judgement {
   const { state, reason, retiringAtMs } = checkpoint;
   if (state === 'QUARANTINED') {
-    return { verdict: 'keep', reasons: [`quarantined (${reason}): no rule takes it`], isBeyondRules: true };
+    return { verdict: 'keep', reasons: [`quarantined (${reason}): no rule removes it`], isBeyondRules: true };
   }
   const untilMs = retiringAtMs + graceMs;
   if (storeNowMs < untilMs) {
     return {
       verdict: 'wait',
-      reasons: [`retired (${reason}); it can be taken back until ${timeText(untilMs)}`],
+      reasons: [`retired (${reason}); it can be undeleted until ${timeText(untilMs)}`],
     };
   }
   if (liveCount === 0) {
     return {
       verdict: 'wait',
-      reasons: [`retired (${reason}), but no other checkpoint is live: take one back first`],
+      reasons: [`retired (${reason}), but no other checkpoint is live: undelete one first`],
     };
   }
   return {

@@ -73,8 +73,8 @@ describe('safetensors', () => {
     ['no header', new Uint8Array(10), 'would have 0 of its 10'],
     ['something else than JSON', fileOf('{"a":'), 'is not JSON'],
     ['text that is no UTF-8', fileOf('{}', DATA).fill(0xff, 8, 10), 'is not JSON'],
-    ['a list', fileOf('[1,2]'), 'is no object'],
-    ['a tensor that is a number', fileOf({ a: 1 }), 'does not say type, shape and place of "a"'],
+    ['a list', fileOf('[1,2]'), 'is not a JSON object'],
+    ['a tensor that is a number', fileOf({ a: 1 }), 'does not give type, shape and offsets of "a"'],
     ['a negative size', fileOf({ a: tensor('F32', [-1], 0, 0) }), 'of "a"'],
     [
       'a size that is no number',

@@ -63,7 +63,7 @@ export class SafetensorsScan {
   constructor(options: ScanOptions) {
     this.#options = options;
     const { fileBytes } = options;
-    if (fileBytes < LENGTH_BYTES) this.#refuse(`it has ${fileBytes} bytes, and the format begins with 8`);
+    if (fileBytes < LENGTH_BYTES) this.#refuse(`it has ${fileBytes} bytes, but the format begins with 8`);
   }
 
   get wantsMore(): boolean {
@@ -187,13 +187,13 @@ function parseHeader(bytes: Uint8Array, dataBytes: number): Place[] | string {
   } catch {
     return 'its header is not JSON';
   }
-  if (!isObject(header)) return 'its header is no object of JSON';
+  if (!isObject(header)) return 'its header is not a JSON object';
   const places: Place[] = [];
   for (const [name, entry] of Object.entries(header)) {
     if (name === METADATA) continue;
     const place = placeOf(name, entry);
     if (place === undefined)
-      return `its header does not say type, shape and place of ${JSON.stringify(name)}`;
+      return `its header does not give type, shape and offsets of ${JSON.stringify(name)}`;
     places.push(place);
   }
   places.sort((a, b) => a.startBytes - b.startBytes || a.endBytes - b.endBytes);

@@ -31,7 +31,7 @@ export function chooseCheckpoint(state: State, wanted: Reference | 'latest'): Ca
     });
   }
   if (wanted === 'latest') {
-    const none = 'there is no checkpoint to take';
+    const none = 'there is no checkpoint to load';
     // A caller may take `NotFound` for a first start, and begin from scratch.
     if (newestLive(state) !== undefined || allCheckpoints(state).length === 0) throw missing(none, state);
     throw new CheckpointError('Corrupt', `${none}: ${noneToLoad(state)}`, { context: { run: 'unusable' } });
@@ -57,7 +57,7 @@ function whatIsThere(state: State): string {
 
 function noneToLoad(state: State): string {
   const there = allCheckpoints(state);
-  if (there.length === 0) return 'nothing is committed yet';
+  if (there.length === 0) return 'no version is committed yet';
   return unusableText(there.map((each) => ({ state: stateNameOf(each), isLeftBehind: each.rolledBack })));
 }
 
@@ -108,7 +108,7 @@ export function requireRollbackTarget(state: State, wanted: Reference): CatalogC
   if (found?.state === 'LIVE') return found;
   if (found) {
     const what =
-      found.state === 'RETIRING' ? 'is being retired: take it back first' : `is quarantined: ${found.reason}`;
+      found.state === 'RETIRING' ? 'is being retired: undelete it first' : `is quarantined: ${found.reason}`;
     throw new CheckpointError('Conflict', `version ${name} ${what}`, { context });
   }
   if (wasRemoved(state, wanted)) {
@@ -143,7 +143,7 @@ export function nameStarts(globs: readonly string[]): string[] {
 /** `names`: some of the existing names; `count`: the number of all. */
 export function noMatch(globs: readonly string[], names: readonly string[], count: number): CheckpointError {
   const wanted = globs.map((glob) => `"${glob}"`).join(' or ');
-  const some = names.length > 0 ? names.join(', ') : 'none whose name begins so';
+  const some = names.length > 0 ? names.join(', ') : 'none whose name begins like that';
   const more = count > names.length ? `, … (${count} in all)` : '';
   return new CheckpointError('NotFound', `no file matches ${wanted}; there are: ${some}${more}`);
 }
@@ -155,7 +155,7 @@ export function noMatch(globs: readonly string[], names: readonly string[], coun
 export function excluding(globs: readonly string[]): (name: string) => boolean {
   const wrong = globs.find((glob) => glob.trim() === '' || glob.startsWith('!'));
   if (wrong !== undefined) {
-    const message = `${JSON.stringify(wrong)} is no glob of what is left out; write it like "**/*.tmp" or "cache"`;
+    const message = `${JSON.stringify(wrong)} is not a glob of files to exclude; write it like "**/*.tmp" or "cache"`;
     throw new CheckpointError('InvalidArgument', message);
   }
   return picomatch([...globs], { dot: true, nonegate: true });

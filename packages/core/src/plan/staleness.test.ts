@@ -92,7 +92,7 @@ describe('with globs', () => {
 
   test('what is no glob is refused by name', () => {
     for (const glob of ['', '!', 5 as unknown as string])
-      expect(() => checkGlobs(['*', glob])).toThrow(`${JSON.stringify(glob)} is no glob`);
+      expect(() => checkGlobs(['*', glob])).toThrow(`${JSON.stringify(glob)} is not a glob`);
     expect(() => checkGlobs(['**/*.pt', '!x'])).not.toThrow();
   });
 });

@@ -49,7 +49,7 @@ export function checkGlobs(globs: readonly string[]): void {
     if (typeof glob !== 'string' || bare(glob) === '')
       throw new CheckpointError(
         'InvalidArgument',
-        `${JSON.stringify(glob)} is no glob of files that should change`,
+        `${JSON.stringify(glob)} is not a glob of files that should change`,
       );
   }
 }

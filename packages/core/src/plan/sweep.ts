@@ -128,7 +128,7 @@ export function planPageSweep(
     if (pageSeq === seq + 1 || pageSeq >= REBUILT_SEQ_MIN) return false;
     throw new CheckpointError(
       'StoreRegressed',
-      `${key} belongs to entry ${pageSeq}, but the newest is ${seq}: an older catalog was put back, so nothing is deleted`,
+      `${key} belongs to entry ${pageSeq}, but the newest is ${seq}: an older catalog was restored, so nothing is deleted`,
       { context: { key } },
     );
   });
@@ -195,7 +195,7 @@ function assertReached(
   if (!at || (at.lineage <= state.lineage && at.epoch <= state.epoch)) return;
   throw new CheckpointError(
     'StoreRegressed',
-    `${key} is of lineage ${at.lineage}, epoch ${at.epoch}, but the catalog has only come to lineage ${state.lineage}, epoch ${state.epoch}: somebody has put back an older catalog, so nothing is deleted`,
+    `${key} is of lineage ${at.lineage}, epoch ${at.epoch}, but the catalog is only at lineage ${state.lineage}, epoch ${state.epoch}: an older catalog was restored, so nothing is deleted`,
     { context: { key } },
   );
 }

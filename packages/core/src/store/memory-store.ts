@@ -92,7 +92,7 @@ export class MemoryStore implements ObjectStore {
     }
     if (options.crc32c !== undefined) this.#assertChecksum(key, bytes, options.crc32c);
     const info = this.bucket.insert(key, bytes.slice());
-    if (info === undefined) throw this.#error('AlreadyExists', key, 'exists already');
+    if (info === undefined) throw this.#error('AlreadyExists', key, 'already exists');
     return info;
   }
 
@@ -134,7 +134,7 @@ export class MemoryStore implements ObjectStore {
       throw this.#error(
         'Corrupt',
         key,
-        `is another object by now: its etag is ${object.etag}, expected ${options.etag}`,
+        `was replaced by another object: its etag is ${object.etag}, expected ${options.etag}`,
       );
     }
     const range = object.bytes.subarray(offsetBytes, offsetBytes + buffer.byteLength);
@@ -205,7 +205,7 @@ export class MemoryStore implements ObjectStore {
     source.#begin(sourceKey, options);
     const { bytes } = source.#object(sourceKey);
     const info = this.bucket.insert(key, bytes.slice());
-    if (info === undefined) throw this.#error('AlreadyExists', key, 'exists already');
+    if (info === undefined) throw this.#error('AlreadyExists', key, 'already exists');
     options.onProgress?.(bytes.byteLength);
     return { ...info, crc32c: this.bucket.crc32c?.(bytes) };
   }

@@ -75,7 +75,7 @@ export class MemoryUpload implements Upload {
     }
     assertChecksum(bytes, options.crc32c);
     const info = bucket.insert(this.key, bytes);
-    if (info === undefined) throw error('AlreadyExists', 'exists already');
+    if (info === undefined) throw error('AlreadyExists', 'already exists');
     bucket.endUpload(this.token);
     return info;
   }

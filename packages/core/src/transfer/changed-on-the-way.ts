@@ -11,8 +11,8 @@ import { crc32c as computeCrc32c } from '../format/checksum.ts';
  * not help.
  */
 export const CHANGED_ADVICE: readonly string[] = [
-  'nothing that is stored is damaged: the bytes were changed on their way to the store',
-  'repeat the call; if it fails again, look for what changes them: a proxy, a network, or the memory of this machine',
+  'no stored object is damaged: the bytes were changed in transit to the store',
+  'repeat the call; if it fails again, find what changes them: a proxy, the network, or the memory of this machine',
 ];
 
 /**

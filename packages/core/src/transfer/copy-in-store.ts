@@ -52,7 +52,7 @@ export async function copyInStore(
     if (run.signal.aborted || !BETTER_SENT.some((code) => isCheckpointError(error, code))) throw error;
     const why = toCheckpointError(error).message;
     progress.restart();
-    run.shared.logger.log('info', `"${name}" is sent, for the store could not copy it: ${why}`);
+    run.shared.logger.log('info', `"${name}" is sent, because the store could not copy it: ${why}`);
     return null;
   }
 }
@@ -85,8 +85,8 @@ async function compare({ key, sizeBytes, crc32c }: ObjectInfo, file: StoredFile,
   if (isLike && !problem) return;
   const found = `${sizeBytes} bytes${crc32c === undefined ? '' : `, ${hexCrc(crc32c)}`}`;
   const expected = `${file.sizeBytes} bytes, ${hexCrc(file.crc32c)}`;
-  const what = problem?.message ?? `it has ${found} where ${expected} is recorded`;
-  throw new CheckpointError('Corrupt', `the copy is not like its original: ${what}`, {
+  const what = problem?.message ?? `it has ${found}, but ${expected} is recorded`;
+  throw new CheckpointError('Corrupt', `the copy differs from its original: ${what}`, {
     context: { name: file.name, key, expected, found },
   });
 }

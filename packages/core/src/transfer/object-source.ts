@@ -54,7 +54,7 @@ export class ObjectSource implements RandomSource {
       });
     if (now.etag === etag && now.sizeBytes === sizeBytes) return;
     throw this.#changed(
-      `is another object by now: ${now.sizeBytes} bytes with etag ${now.etag}; it had ${sizeBytes} bytes with etag ${etag}`,
+      `was replaced by another object: ${now.sizeBytes} bytes with etag ${now.etag}; it had ${sizeBytes} bytes with etag ${etag}`,
     );
   }
 

@@ -172,6 +172,6 @@ function use(parts: TransferParts): {
 }
 
 function tooMany(store: ObjectStore, prefix: string, countMax: number): CheckpointError {
-  const message = `more than ${countMax} objects below "${prefix}" of ${store.uri}; name a place with fewer`;
+  const message = `more than ${countMax} objects below "${prefix}" of ${store.uri}; give a prefix with fewer`;
   return new CheckpointError('InvalidArgument', message, { context: { store: store.uri } });
 }

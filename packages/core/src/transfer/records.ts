@@ -75,7 +75,7 @@ async function getIntact(shared: Shared, key: string, options: GetOptions): Prom
     } catch (error) {
       if (reading === READINGS_MAX || !isCheckpointError(error, 'Corrupt')) throw error;
     }
-    logger.log('info', `${key} was read and its checksum is wrong: it is read again`);
+    logger.log('info', `${key} has a wrong checksum: it is read again`);
   }
 }
 
@@ -112,7 +112,7 @@ async function createOnce(
 }
 
 function stoppedOnItsWay({ store }: Shared, key: string, cause: unknown): CheckpointError {
-  const unknown = `whether ${key} was created cannot be known: the request was stopped on its way`;
+  const unknown = `it is not known whether ${key} was created: the request was stopped in flight`;
   return new CheckpointError('OutcomeUnknown', unknown, { context: { store: store.uri, key }, cause });
 }
 
@@ -146,10 +146,10 @@ async function* listPages(
 
 function tooManyListed({ uri }: ObjectStore, prefix: string): CheckpointError {
   const where = prefix === '' ? uri : `${prefix} of ${uri}`;
-  const message = `the store shows more than ${LISTED_OBJECTS_MAX} objects below ${where}, which no run has`;
+  const message = `the store shows more than ${LISTED_OBJECTS_MAX} objects below ${where}, more than any run has`;
   const advice = [
-    'check the URI: it is to name a run, not what holds many',
-    'if it does, the store lists without end',
+    'check the URI: it must name a single run',
+    'if it does, the listing of the store never ends',
   ];
   return new CheckpointError('Unsupported', message, { context: { store: uri, advice } });
 }

@@ -326,7 +326,7 @@ export class Run implements ActiveRun {
     if (this.signal.aborted) return Promise.reject(abortError(this.signal));
     const { deadlines, logger, settings } = this.shared;
     const onAbandoned = (late: Promise<T>) => {
-      logger.log('warn', `${what}: left behind, for it did not end when it was stopped`);
+      logger.log('warn', `${what}: abandoned, because it did not end when it was stopped`);
       extras.buffer?.keepFor(late);
       // The result is not used. Only what the call may have left in the store matters.
       if (extras.onLate) late.then(extras.onLate).catch(() => undefined);

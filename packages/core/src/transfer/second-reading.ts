@@ -43,6 +43,6 @@ export function changedMeanwhile(
   name: string,
   { startBytes, lengthBytes }: { readonly startBytes: number; readonly lengthBytes: number },
 ): CheckpointError {
-  const message = `"${name}" changed while it was read: bytes ${startBytes} to ${startBytes + lengthBytes - 1} are not what they were a moment ago`;
+  const message = `"${name}" changed while it was read: bytes ${startBytes} to ${startBytes + lengthBytes - 1} differ between two readings`;
   return new CheckpointError('SourceChanged', message, { context: { name } });
 }

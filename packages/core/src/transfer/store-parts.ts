@@ -196,7 +196,7 @@ function assertLike(found: ObjectInfo, whole: Whole, isAcknowledged: boolean): v
   if (isLike && found.sizeBytes === whole.sizeBytes) return;
   const said = `${found.sizeBytes} bytes${found.crc32c === undefined ? '' : `, ${hexCrc(found.crc32c)}`}`;
   const expected = `${whole.sizeBytes} bytes, ${hexCrc(whole.crc32c)}`;
-  const message = `an upload that another process may have sent to became an object of ${said}, which cannot be told to be the ${expected} of the source`;
+  const message = `an upload that another process may have sent to became an object of ${said}, which may not be the ${expected} of the source`;
   const context = { key: found.key, expected, found: said };
   throw new CheckpointError('Corrupt', message, { context, status: 'temporary' });
 }

@@ -155,7 +155,7 @@ export class StreamUpload {
   #tooLong(): CheckpointError {
     const { partSizeBytes, sizeBytesMax } = this.#plan;
     const message =
-      `the stream "${this.#name}" is longer than ${sizeBytesMax} bytes, which is what this store takes in parts of ${partSizeBytes}; ` +
+      `the stream "${this.#name}" is longer than ${sizeBytesMax} bytes, the most that this store takes in parts of ${partSizeBytes}; ` +
       'save it from a file, or raise partSizeBytesMin';
     return new CheckpointError('Unsupported', message, { context: { name: this.#name } });
   }

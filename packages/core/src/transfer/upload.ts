@@ -347,7 +347,7 @@ function bytesSource(bytes: Uint8Array): OpenSource {
       if (found.byteLength < buffer.byteLength) {
         throw new CheckpointError(
           'SourceChanged',
-          `the bytes to save have shrunk from ${sizeBytes} to ${bytes.byteLength}`,
+          `the source has shrunk from ${sizeBytes} to ${bytes.byteLength} bytes`,
         );
       }
       buffer.set(found);
@@ -356,7 +356,7 @@ function bytesSource(bytes: Uint8Array): OpenSource {
       if (bytes.byteLength !== sizeBytes)
         throw new CheckpointError(
           'SourceChanged',
-          `the bytes to save had ${sizeBytes} and have ${bytes.byteLength}`,
+          `the source had ${sizeBytes} bytes and now has ${bytes.byteLength}`,
         );
     },
   };

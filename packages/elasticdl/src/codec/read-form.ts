@@ -103,7 +103,7 @@ function settledNumbering({ tensors }: ShardEntries, file: string): DtypeNumberi
   const own = settling.get('elasticdl');
   const other = settling.get('tensorflow');
   if (own && other) {
-    const problem = `its type fits TensorFlow's numbers only, and that of tensor ${quoted(own.name)} ElasticDL's only`;
+    const problem = `its type exists only in TensorFlow's numbers, and the type of tensor ${quoted(own.name)} only in ElasticDL's`;
     throw corrupt({ file, what: `tensor ${quoted(other.name)}`, offsetBytes: other.offsetBytes, problem });
   }
   if (open && !own && !other) throw ambiguous(open, file);
@@ -139,7 +139,7 @@ function ambiguous(tensor: TensorEntry, file: string): CheckpointError {
     .map((numbering) => `numbering: '${numbering}' (${dtypeOfNumber(dtypeNumber, numbering)})`)
     .join(' or ');
   const place = `${file}: tensor ${quoted(name)}, at byte ${offsetBytes}`;
-  const message = `${place}: its type ${dtypeNumber} means two things, and nothing in the file tells which; pass ${choices}`;
+  const message = `${place}: its type ${dtypeNumber} is ambiguous, and the file does not say whose numbers it uses; pass ${choices}`;
   return new CheckpointError('InvalidArgument', message, {
     context: { name: file, what: name, offsetBytes, option: 'numbering' },
   });

@@ -102,7 +102,7 @@ export class WireCursor {
     const number = low >>> 3;
     const wireType = low & 7;
     if (high !== 0 || number === 0 || number > FIELD_NUMBER_MAX) {
-      throw this.corrupt(tagOffsetBytes, 'this is no tag of a field');
+      throw this.corrupt(tagOffsetBytes, 'this is not the tag of a field');
     }
     // Runs of ids rely on a tag of minimal length.
     if (tagBytes > 1 && low < 2 ** (7 * (tagBytes - 1))) {

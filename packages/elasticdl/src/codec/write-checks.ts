@@ -23,7 +23,7 @@ function invalid(message: string, expected: string, found: string): CheckpointEr
 export function noTypeNumber(dtype: Dtype, what: string): CheckpointError {
   return new CheckpointError(
     'InvalidArgument',
-    `${what} is of type ${dtype}, for which the form S4 has no number; it has bool, int8 to int64 and float16 to float64. Write S7`,
+    `${what} is of type ${dtype}, for which the form S4 has no number (it has bool, int8 to int64 and float16 to float64); write S7`,
   );
 }
 
@@ -110,7 +110,7 @@ function checkDense(
   if (form === 'S4' && shape.length === 0) {
     throw new CheckpointError(
       'InvalidArgument',
-      `variable "${name}" is a scalar, which the form S4 cannot hold. Write S7`,
+      `variable "${name}" is a scalar, which the form S4 cannot hold; write S7`,
     );
   }
 }

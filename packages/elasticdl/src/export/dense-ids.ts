@@ -29,10 +29,12 @@ export function checkIds(table: string, ids: BigInt64Array, rowCount: number): v
   const at = firstOutside(ids, rowCount);
   if (at < 0) return;
   const rows =
-    rowCount === 0 ? 'is to have no rows' : `is to have ${rowCount} rows, for ids 0 to ${rowCount - 1}`;
+    rowCount === 0
+      ? 'is exported without rows'
+      : `is exported with ${rowCount} rows, for ids 0 to ${rowCount - 1}`;
   throw new CheckpointError(
     'InvalidArgument',
-    `table ${quoted(table)} has id ${ids[at]}, and ${rows}; ${wayOut(ids[at] as bigint, 'give it more')}`,
+    `table ${quoted(table)} has id ${ids[at]}, but ${rows}; ${wayOut(ids[at] as bigint, 'give it more')}`,
   );
 }
 
@@ -42,7 +44,7 @@ export function checkIdsToCount(table: string, ids: BigInt64Array): void {
   if (at < 0) return;
   throw new CheckpointError(
     'InvalidArgument',
-    `table ${quoted(table)} has id ${ids[at]}; by its highest id a table gets rows only for ids 0 to ${HIGHEST_ROWS_MAX - 1}; ${wayOut(ids[at] as bigint, 'say how many it is to have')}`,
+    `table ${quoted(table)} has id ${ids[at]}; the highest id decides the number of rows only for ids 0 to ${HIGHEST_ROWS_MAX - 1}; ${wayOut(ids[at] as bigint, 'pass the number of rows')}`,
   );
 }
 

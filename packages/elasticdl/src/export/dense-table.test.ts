@@ -129,7 +129,7 @@ test.each([5n, -1n, 2n ** 32n, -(2n ** 63n), 2n ** 63n - 1n])(
     const { put, writes } = tableOf(5, 2, 0);
     await expect(put([0, 1], [id, 2])).rejects.toMatchObject({
       code: 'InvalidArgument',
-      message: `table "user" has id ${id}, and is to have 5 rows, for ids 0 to 4; ${
+      message: `table "user" has id ${id}, but is exported with 5 rows, for ids 0 to 4; ${
         id < 0n
           ? 'no dense table has rows for ids below 0: export it sparse'
           : 'give it more, or export it sparse'
@@ -141,7 +141,7 @@ test.each([5n, -1n, 2n ** 32n, -(2n ** 63n), 2n ** 63n - 1n])(
 
 test('any id is one too many for a table that is to have no rows', async () => {
   const { put } = tableOf(0, 1, 0);
-  await expect(put([0, 1])).rejects.toThrow('table "user" has id 0, and is to have no rows; ');
+  await expect(put([0, 1])).rejects.toThrow('table "user" has id 0, but is exported without rows; ');
 });
 
 test('a write that fails is the error of its call', async () => {

@@ -71,7 +71,7 @@ test('the name that the format keeps for itself is refused', () => {
     expect.objectContaining({
       code: 'InvalidArgument',
       message:
-        'variable "__metadata__" cannot be called "__metadata__": the safetensors format keeps this name for itself',
+        'variable "__metadata__" cannot be called "__metadata__": the safetensors format reserves this name',
     }),
   );
 });

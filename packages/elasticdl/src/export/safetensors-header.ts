@@ -111,7 +111,7 @@ function checkNames(tensors: readonly TensorToLayOut[]): void {
     if (name === METADATA) {
       throw new CheckpointError(
         'InvalidArgument',
-        `${what} cannot be called "${METADATA}": the safetensors format keeps this name for itself`,
+        `${what} cannot be called "${METADATA}": the safetensors format reserves this name`,
       );
     }
     seen.set(name, what);

@@ -149,11 +149,11 @@ test('a name that two tensors would have is refused before a file is opened', as
 test('an id without a row is refused as it comes, should it not have been there before', async () => {
   await expect(written({ rowCounts: { user: 9 } })).rejects.toMatchObject({
     code: 'InvalidArgument',
-    message: expect.stringContaining('table "user" has id -9, and is to have 9 rows'),
+    message: expect.stringContaining('table "user" has id -9, but is exported with 9 rows'),
   });
 });
 
 test('what is exported is not known before it has begun', () => {
   const sink = new SafetensorsSink(memoryFile().target, { name: 'model', denseBytes: 0 });
-  expect(() => sink.plan).toThrow('what is exported was asked for before it was begun');
+  expect(() => sink.plan).toThrow('the exported file was requested before it was begun');
 });

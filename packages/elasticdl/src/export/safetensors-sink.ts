@@ -48,7 +48,7 @@ export class SafetensorsSink implements ShardSink {
 
   /** Available once `begin` was called. */
   get plan(): ExportPlan {
-    if (this.#plan === null) throw new Error('what is exported was asked for before it was begun');
+    if (this.#plan === null) throw new Error('the exported file was requested before it was begun');
     return this.#plan;
   }
 

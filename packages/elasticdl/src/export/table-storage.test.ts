@@ -54,7 +54,7 @@ test('dense: its own row count counts, else that of all', () => {
 
 test('dense: a table without any row count is refused', () => {
   expect(refusal({ tables: 'dense', rowCounts: { item: 3 } })).toBe(
-    'table "user" is to be dense, and nothing says how many rows it is to have; give rowCounts or rowCount',
+    'table "user" is dense, and its number of rows is not given; pass rowCounts or rowCount',
   );
 });
 
@@ -66,11 +66,11 @@ test.each([-1, 0.5, Number.NaN, 2 ** 32 + 1, Infinity])('a row count of %s is re
 
 test('options that contradict themselves or the model are refused', () => {
   expect(refusal({ rowCount: 5 })).toBe(
-    'rowCount is the number of rows of dense tables, and tables are to be sparse',
+    'rowCount is the number of rows of dense tables, but tables is "sparse"',
   );
   expect(refusal({ tables: 'thick' as 'dense' })).toBe('tables is "thick"; it takes "sparse" or "dense"');
   expect(refusal({ rowCounts: { users: 5 } })).toBe(
-    'rowCounts names table "users", which the model lacks; it has "user", "item"',
+    'rowCounts names table "users", which the model does not have; it has "user", "item"',
   );
   expect(refusal({ rowCounts: { users: 5 } }, [])).toMatch(/; it has none$/);
   const many = Array.from({ length: 12 }, (_, at) => ({ name: `t${at}`, dim: 1 }));

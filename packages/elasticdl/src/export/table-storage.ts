@@ -105,7 +105,7 @@ export function checkTableOptions({ tables = 'sparse', rowCounts = {}, rowCount 
   if (rowCount === undefined) return;
   if (rowCount !== 'highest') checkRowCount('rowCount', rowCount);
   if (tables === 'sparse') {
-    throw rowCountRefusal('rowCount is the number of rows of dense tables, and tables are to be sparse');
+    throw rowCountRefusal('rowCount is the number of rows of dense tables, but tables is "sparse"');
   }
 }
 
@@ -126,7 +126,7 @@ function isSlot({ name, dim }: NamedTable, dims: ReadonlyMap<string, number>): b
 function checkIsKept(name: string, dims: ReadonlyMap<string, number>, dropped: ReadonlySet<string>): void {
   if (!dims.has(name)) {
     const known = dims.size === 0 ? 'it has none' : `it has ${namesOf(dims)}`;
-    throw rowCountRefusal(`rowCounts names table ${quoted(name)}, which the model lacks; ${known}`);
+    throw rowCountRefusal(`rowCounts names table ${quoted(name)}, which the model does not have; ${known}`);
   }
   if (dropped.has(name)) {
     throw rowCountRefusal(
@@ -151,7 +151,7 @@ function storageOf<Count extends RowCount>(
   const rowCount: number | Count | undefined = ownCount ?? options.rowCount;
   if (rowCount !== undefined) return { kind: 'dense', rowCount };
   throw rowCountRefusal(
-    `table ${quoted(name)} is to be dense, and nothing says how many rows it is to have; give rowCounts or rowCount`,
+    `table ${quoted(name)} is dense, and its number of rows is not given; pass rowCounts or rowCount`,
   );
 }
 

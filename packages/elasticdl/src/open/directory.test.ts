@@ -118,7 +118,7 @@ test('a version by its number; one that is not there is NotFound and names those
     message: `${root} has no version 10; it has version_9`,
   });
   await rm(join(root, 'version_9'), { recursive: true });
-  await expect(openVersion(place, 9n)).rejects.toThrow('holds no version at all');
+  await expect(openVersion(place, 9n)).rejects.toThrow('it holds no version');
 });
 
 test('links count as what they lead to; a link to nothing does not count', async () => {

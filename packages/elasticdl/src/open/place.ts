@@ -90,7 +90,7 @@ export async function openShards(place: Place, options: OpenOptions = {}): Promi
   const names = folders.get('') ?? [];
   const versions = versionsIn(folders);
   if (versions.length > 0 && findShards(names).shards.length === 0) {
-    const message = `${place.where('')} holds versions, and no shard beside them: open one of ${foldersOf(versions)}`;
+    const message = `${place.where('')} holds versions and no shard of its own: open one of ${foldersOf(versions)}`;
     throw new CheckpointError('NotFound', message);
   }
   const version = parseVersionFolder(place.name);
@@ -173,7 +173,7 @@ export async function openVersion(
   const versions = versionsIn(await place.list(signal));
   const [found, second] = versions.filter((each) => each.version === version);
   if (found === undefined) {
-    const there = versions.length > 0 ? `it has ${foldersOf(versions)}` : 'it holds no version at all';
+    const there = versions.length > 0 ? `it has ${foldersOf(versions)}` : 'it holds no version';
     throw new CheckpointError('NotFound', `${place.where('')} has no version ${version}; ${there}`);
   }
   if (second !== undefined) throw twice(place, found, second);
@@ -231,7 +231,7 @@ async function openNearest(
 }
 
 export function twice(place: Place, a: FoundVersion, b: FoundVersion): CheckpointError {
-  const message = `${place.where('')} has version ${a.version} twice: ${a.folder} and ${b.folder}; open the right one by its own name`;
+  const message = `${place.where('')} has version ${a.version} twice: ${a.folder} and ${b.folder}; open one of them by its name`;
   return new CheckpointError('InvalidArgument', message);
 }
 

@@ -80,7 +80,7 @@ describe('bestCheckpoint', () => {
   test('without any metric, and with more than ten, the message says so', async () => {
     await using none = await runOf([1, {}]);
     expect(await failure(bestCheckpoint(none, { metric: 'auc', mode: 'max' }))).toContain(
-      'there are none at all',
+      'there are no metrics',
     );
     const twelve = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`m${10 + index}`, index]));
     await using many = await runOf([1, twelve]);
@@ -95,7 +95,7 @@ describe('bestCheckpoint', () => {
     expect(await failure(bestCheckpoint(run, upward))).toBe(
       'InvalidArgument: the mode of metric "auc" is "up"; it takes min (low values are good) or max',
     );
-    expect(await failure(bestCheckpoint(run, { metric: '', mode: 'max' }))).toContain('give its name');
+    expect(await failure(bestCheckpoint(run, { metric: '', mode: 'max' }))).toContain('pass its name');
   });
 });
 

@@ -171,7 +171,7 @@ export class CheckpointSaver {
     const { signal } = options;
     const { evaluation } = this.#options;
     if (isEvaluation && evaluation === undefined) {
-      throw refusal('this saver was given no run for evaluation: set its option `evaluation`');
+      throw refusal('this saver has no run for evaluation: set its option `evaluation`');
     }
     const encoded = this.#encoded(version, typeof shard === 'function' ? shard() : shard);
     const call = {
@@ -197,7 +197,7 @@ export class CheckpointSaver {
   #encoded(version: number, shard: ModelShard): AsyncIterable<Uint8Array> {
     plainObject('the shard', shard);
     if (shard.version !== version) {
-      throw refusal(`version ${version} is to be saved, but the shard's own version is ${shard.version}`);
+      throw refusal(`version ${version} cannot be saved: the shard's own version is ${shard.version}`);
     }
     const file = encodeShard(shard, this.#options.form);
     return {
@@ -220,7 +220,7 @@ export class CheckpointSaver {
 function rulesOf(options: CheckpointSaverOptions): RetentionPolicy | null | undefined {
   const { keepCheckpointMax, keepBest = [], graceMs = 0 } = options;
   if (keepBest.length > 0 && !keepCheckpointMax) {
-    throw refusal('keepBest wants a keepCheckpointMax of at least 1: without it all are kept');
+    throw refusal('keepBest needs a keepCheckpointMax of at least 1: without it all are kept');
   }
   if (keepCheckpointMax === undefined) return undefined;
   return keepCheckpointMax === 0 ? null : { keepLast: keepCheckpointMax, keepBest, graceMs };

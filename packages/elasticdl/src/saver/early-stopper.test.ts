@@ -58,7 +58,7 @@ describe('a rule of patience', () => {
     [{ patience: 1.5 }, 'patience is 1.5'],
     [{ minDelta: -1 }, 'minDelta is -1'],
     [{ minDelta: Number.NaN }, 'minDelta is NaN'],
-    [{ metric: '' }, 'there is no metric'],
+    [{ metric: '' }, 'no metric to rank by'],
     [{ mode: 'best' as 'min' }, 'the mode of metric "loss" is "best"'],
   ])('%o is refused', (wrong, message) => {
     expect(refusal(() => new EarlyStopper({ ...LOSS, ...wrong }))).toContain(`InvalidArgument: ${message}`);

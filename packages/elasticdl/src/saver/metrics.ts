@@ -29,7 +29,7 @@ export function checkRanked(ranked: RankedMetric): void {
   plainObject('what to rank by', ranked);
   const { metric, mode } = ranked;
   if (typeof metric !== 'string' || metric === '') {
-    throw new CheckpointError('InvalidArgument', 'there is no metric to rank by: give its name');
+    throw new CheckpointError('InvalidArgument', 'no metric to rank by is given: pass its name');
   }
   if (mode === 'min' || mode === 'max') return;
   throw new CheckpointError(
@@ -47,6 +47,6 @@ export function unknownMetric(metric: string, lacks: string, known: Iterable<Met
   for (const metrics of known) for (const name of Object.keys(metrics)) names.add(name);
   const shown = [...names].sort().slice(0, METRICS_NAMED_MAX).join(', ');
   const more = names.size > METRICS_NAMED_MAX ? `, … (${names.size} in all)` : '';
-  const there = names.size === 0 ? 'there are none at all' : `there are: ${shown}${more}`;
+  const there = names.size === 0 ? 'there are no metrics' : `there are: ${shown}${more}`;
   return new CheckpointError('InvalidArgument', `${lacks} the metric "${metric}"; ${there}`);
 }

@@ -60,7 +60,7 @@ export function createArena({ sizeBytes, usefulBytes, sinkCount, rowBytesMax }: 
     const neededBytes = 4 * halfBytesMin;
     throw new CheckpointError(
       'InvalidArgument',
-      `memory for ${sizeBytes} bytes of rows is too little: rows of up to ${rowBytesMax} bytes for ${sinkCount} shards at once take at least ${2 * halfBytesMin}; raise bufferBytes to ${neededBytes}`,
+      `memory for ${sizeBytes} bytes of rows is not enough: rows of up to ${rowBytesMax} bytes for ${sinkCount} shards at once need at least ${2 * halfBytesMin}; raise bufferBytes to ${neededBytes}`,
       { context: { option: 'bufferBytes', neededBytes } },
     );
   }

@@ -117,8 +117,8 @@ test('an info that says otherwise than the rows is Corrupt', () => {
 });
 
 test.each<[string, NamedLayout[]]>([
-  ['a S7 holds nothing, not even a version, and it is to be version 7', [named({ version: 0 })]],
-  ['a S7 tells no version, and it is to be version 7', [named({ version: 0, dense: [tensor] })]],
+  ['a S7 is empty, without even a version, but should be version 7', [named({ version: 0 })]],
+  ['a S7 has no version, but should be version 7', [named({ version: 0, dense: [tensor] })]],
 ])('%s', (message, files) => {
   expect(() => mergeLayouts(files, 7n)).toThrow(expect.objectContaining({ code: 'Corrupt', message }));
   expect(mergeLayouts(files, 0n).version).toBe(0);

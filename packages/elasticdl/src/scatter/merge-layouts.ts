@@ -88,9 +88,9 @@ function versionless(files: readonly NamedLayout[], named: bigint): CheckpointEr
     ({ layout }) => layout.dense.length + layout.tables.length + layout.infos.length === 0,
   );
   const name = (empty ?? files[0])?.name ?? '';
-  const found = empty === undefined ? 'tells no version' : 'holds nothing, not even a version';
+  const found = empty === undefined ? 'has no version' : 'is empty, without even a version';
   const context = { name, expected: `version ${named}`, found };
-  return new CheckpointError('Corrupt', `${name} ${found}, and it is to be version ${named}`, { context });
+  return new CheckpointError('Corrupt', `${name} ${found}, but should be version ${named}`, { context });
 }
 
 /** Schemas that one program may have written its files with. */

@@ -34,6 +34,6 @@ export function assertShardIndex(index: number, count: number): void {
   if (Number.isSafeInteger(index) && index >= 0 && index < count) return;
   throw new CheckpointError(
     'InvalidArgument',
-    `shard ${index} of ${count} is asked for; the index is a whole number from 0 to ${count - 1}`,
+    `shard ${index} of ${count} was requested; the index is a whole number from 0 to ${count - 1}`,
   );
 }

@@ -187,7 +187,7 @@ function assertBelongs({ name, index, count }: ShardFile, at: number, { where, s
   if (index === at && count === shards.length) return;
   throw new CheckpointError(
     'Corrupt',
-    `${where}: ${name} says it is shard ${index} of ${count}, and stands as shard ${at} of ${shards.length}`,
+    `${where}: ${name} says it is shard ${index} of ${count}, but is used as shard ${at} of ${shards.length}`,
   );
 }
 

@@ -39,7 +39,7 @@ test.each<[string, NamedLayout[]]>([
 const many = Array.from({ length: 7 }, (_, at) => info(`e${at}`));
 
 test.each<[string, NamedLayout[]]>([
-  ['a holds nothing at all', [file('a', { version: 0 })]],
+  ['a holds nothing', [file('a', { version: 0 })]],
   ['a holds a version and nothing else', [file('a', {})]],
   ['a holds infos of tables and no values', [file('a', { form: 'S4', infos: [info('e')] })]],
   [

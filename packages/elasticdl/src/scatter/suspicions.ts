@@ -40,8 +40,8 @@ export async function findSuspicions(
   const isRun = set.writers !== undefined;
   const isEmpty = model.dense.size === 0;
   if (isRun || isEmpty || shardCount > 1) return [];
-  const why = 'no field has to come last in it, and there is no other version to compare it with';
-  return [`nothing tells whether ${files[0]?.name} is whole: ${why}`];
+  const why = 'it has no required last field, and there is no other version to compare it with';
+  return [`it is not known whether ${files[0]?.name} is complete: ${why}`];
 }
 
 /** Signs within the files of a checkpoint of `shardCount` shards, and between them. Pure. */
@@ -67,7 +67,7 @@ function emptyFile({ name, layout }: NamedLayout, shardCount: number): string[] 
     return shardCount === 1 && isOfLists ? [`${name} holds infos of tables and no values`] : [];
   // One server of many may hold nothing if the model has no tables.
   if (shardCount > 1 && version !== 0) return [];
-  return [`${name} holds ${version === 0 ? 'nothing at all' : 'a version and nothing else'}`];
+  return [`${name} holds ${version === 0 ? 'nothing' : 'a version and nothing else'}`];
 }
 
 /** From S6 on every table has an entry, even without rows, and these come last. */

@@ -51,7 +51,7 @@ export async function expectRejection(
   if (outcome.status === 'fulfilled') fail(what, `a rejection with ${expected}`, 'success');
   const error: unknown = outcome.reason;
   if (!isCheckpointError(error))
-    fail(what, expected, `an error that is no CheckpointError: ${String(error)}`, error);
+    fail(what, expected, `an error that is not a CheckpointError: ${String(error)}`, error);
   if (![codes].flat().includes(error.code)) fail(what, expected, `${error.code} (${error.message})`, error);
   return error;
 }

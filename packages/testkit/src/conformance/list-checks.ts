@@ -173,7 +173,7 @@ export const listChecks: readonly Check[] = [
         expectEqual(names, sorted, 'a listing while others create and delete');
         const shown = new Set(names);
         const missing = lasting.filter((name) => !shown.has(name));
-        expectEqual(missing, [], 'objects that nobody touched and a listing does not show');
+        expectEqual(missing, [], 'objects that no call touched and a listing does not show');
       } while (!isDone);
       unsettle(await changes);
     },

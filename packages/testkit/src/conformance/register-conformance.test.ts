@@ -75,7 +75,7 @@ test('a known deviation passes as long as it fails, and is an error once it is g
   expect((await runRegistered(withoutEtags(), { deviations })).failures).toEqual({});
   const { failures } = await runRegistered(unclosable({}), { deviations });
   expect(failures[ETAG]).toContain(
-    'the deviation is gone, remove its entry (the emulator ignores conditions on reads)',
+    'the deviation no longer exists; remove its entry (the emulator ignores conditions on reads)',
   );
 });
 

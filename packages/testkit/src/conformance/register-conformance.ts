@@ -92,7 +92,7 @@ async function runAsExpected(
 ): Promise<void> {
   const [outcome] = await Promise.allSettled([check.run(context)]);
   if (deviation !== undefined && outcome.status === 'fulfilled') {
-    throw new Error(`the deviation is gone, remove its entry (${deviation})`);
+    throw new Error(`the deviation no longer exists; remove its entry (${deviation})`);
   }
   if (deviation === undefined && outcome.status === 'rejected') {
     const reason: unknown = outcome.reason;

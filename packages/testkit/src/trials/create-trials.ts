@@ -41,7 +41,7 @@ export async function tryToCreateTwice(
 
 async function createFirst(client: PatientClient, key: string, bytes: Uint8Array): Promise<void> {
   const outcome = await client.create(key, bytes);
-  expectThat(outcome === 'created', 'the first create of a new key is refused: there is such an object');
+  expectThat(outcome === 'created', 'the first create of a new key is refused because the object exists');
 }
 
 async function expectRefused(
@@ -51,9 +51,7 @@ async function expectRefused(
   what: string,
 ): Promise<void> {
   if ((await client.createAgain(key, bytes)) === 'exists') return;
-  const effect = isSame(await client.bytesOf(key), bytes)
-    ? 'and replaced the object'
-    : 'though it had no effect';
+  const effect = isSame(await client.bytesOf(key), bytes) ? 'and replaced the object' : 'but had no effect';
   expectThat(false, `a second create of one key, with ${what}, succeeded, ${effect}`);
 }
 
@@ -63,13 +61,13 @@ export async function tryEmptyObject(ground: Ground): Promise<void> {
   const key = ground.key('empty');
   await createFirst(client, key, new Uint8Array(0)).catch((error: unknown) => {
     const isRefused = REFUSALS.some((code) => isCheckpointError(error, code));
-    expectThat(!isRefused, `an object of no bytes is refused: ${String(error)}`);
+    expectThat(!isRefused, `an empty object is refused: ${String(error)}`);
     throw error;
   });
   const { sizeBytes } = await client.head(key);
-  expectThat(sizeBytes === 0, `an object of no bytes is told to have ${sizeBytes}`);
+  expectThat(sizeBytes === 0, `the reported size of an empty object is ${sizeBytes}`);
   const { bytes } = await client.get(key);
-  expectThat(bytes.byteLength === 0, `an object of no bytes is read as ${bytes.byteLength}`);
+  expectThat(bytes.byteLength === 0, `a read of an empty object returns ${bytes.byteLength} bytes`);
 }
 
 export interface RaceOptions {

@@ -14,7 +14,7 @@ export interface Expected {
   readonly bytes: Uint8Array;
   /** The object that is read, for the message. */
   readonly what: string;
-  /** Bytes of creates that were answered with "exists already". */
+  /** Bytes of creates that were answered with "already exists". */
   readonly refused?: readonly Uint8Array[];
 }
 
@@ -32,13 +32,13 @@ export async function expectRead(read: () => Promise<Uint8Array>, expected: Expe
   if (isRefused === true)
     throw new ConformanceError(`${expected.what} holds the bytes of a create that was refused`);
   if (!isSame(second, first))
-    throw new ChangedOnTheWay(`${expected.what} was read twice, with other bytes each time`);
+    throw new ChangedOnTheWay(`${expected.what} was read twice, with different bytes`);
   throw new ConformanceError(`${expected.what} ${differenceOf(first, expected)}`);
 }
 
 function differenceOf(found: Uint8Array, { bytes }: Expected): string {
   return found.byteLength === bytes.byteLength
-    ? 'has other bytes than were sent'
+    ? 'has bytes that differ from those that were sent'
     : `has ${found.byteLength} bytes instead of ${bytes.byteLength}`;
 }
 

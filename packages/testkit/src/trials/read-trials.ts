@@ -32,7 +32,7 @@ export async function tryToReadAfterWrite(
     };
     await expectRead(read, { bytes, what: 'an object just created' });
     const { sizeBytes } = await reader.head(key);
-    expectThat(sizeBytes === 64, `an object of 64 bytes is said to have ${sizeBytes}`);
+    expectThat(sizeBytes === 64, `the reported size of an object of 64 bytes is ${sizeBytes}`);
     await alsoExpect?.({ key, bytes, reader });
   }
 }

@@ -35,7 +35,7 @@ describe('what is asked', () => {
   ])('a trainer id that is no name of a directory is InvalidArgument: %j', async (id) => {
     await expect(election.requestSave(id, 5000)).rejects.toMatchObject({
       code: 'InvalidArgument',
-      message: expect.stringContaining('is no name of a directory: it takes 1 to 255 bytes'),
+      message: expect.stringContaining('is not a directory name: it takes 1 to 255 bytes'),
     });
   });
 

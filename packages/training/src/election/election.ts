@@ -43,7 +43,7 @@ export function checkTrainerId(trainerId: string): void {
   text('trainer id', trainerId);
   if (isObjectKey(trainerId) && !/^\.|[/\\]/.test(trainerId)) return;
   throw invalid(
-    `trainer id ${JSON.stringify(trainerId)} is no name of a directory: it takes 1 to 255 bytes of UTF-8 that do not begin with a dot, without slashes, backslashes and control characters`,
+    `trainer id ${JSON.stringify(trainerId)} is not a directory name: it takes 1 to 255 bytes of UTF-8, without slashes, backslashes, control characters and a leading dot`,
   );
 }
 
@@ -52,7 +52,7 @@ export function checkTrainerId(trainerId: string): void {
  * now would be too late.
  */
 export function toldTooLate(blockMs: number, cause?: unknown): CheckpointError {
-  const message = `asked to be elected for ${blockMs} ms, which were over when the answer came`;
+  const message = `asked to be elected for ${blockMs} ms, which had passed before the answer arrived`;
   return new CheckpointError('TimedOut', message, { cause });
 }
 

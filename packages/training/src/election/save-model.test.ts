@@ -73,7 +73,7 @@ describe('a model appears whole or not at all', () => {
       },
       expect.objectContaining({
         code: 'InvalidArgument',
-        message: expect.stringContaining('7 does not appear: "b" was opened and not closed'),
+        message: expect.stringContaining('7 was not created: "b" was opened and not closed'),
       }),
     ],
     'a file is shorter than it was to be, and the writer overlooks it': [
@@ -88,7 +88,7 @@ describe('a model appears whole or not at all', () => {
       async () => undefined,
       expect.objectContaining({
         code: 'InvalidArgument',
-        message: expect.stringContaining('7 does not appear: no file was written'),
+        message: expect.stringContaining('7 was not created: no file was written'),
       }),
     ],
   };

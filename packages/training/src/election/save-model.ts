@@ -96,5 +96,5 @@ class OpenedFiles implements ModelFiles {
 }
 
 function incomplete(path: string, why: string): CheckpointError {
-  return new CheckpointError('InvalidArgument', `${path} does not appear: ${why}`, { context: { path } });
+  return new CheckpointError('InvalidArgument', `${path} was not created: ${why}`, { context: { path } });
 }

@@ -81,7 +81,8 @@ export class EtcdClient {
   constructor({ endpoints, clock = systemClock }: EtcdOptions) {
     this.clock = clock;
     this.#endpoints = endpoints.map(checkedEndpoint);
-    if (endpoints.length === 0) throw new CheckpointError('InvalidConfig', 'etcd needs an endpoint at least');
+    if (endpoints.length === 0)
+      throw new CheckpointError('InvalidConfig', 'etcd needs at least one endpoint');
   }
 
   /**
@@ -189,7 +190,9 @@ export class EtcdClient {
         failure = error;
       }
     }
-    throw failure ?? new CheckpointError('Unavailable', `no time is left to ask etcd for ${path}`);
+    throw (
+      failure ?? new CheckpointError('Unavailable', `the time is over before etcd could be asked for ${path}`)
+    );
   }
 }
 

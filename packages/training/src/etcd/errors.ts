@@ -52,9 +52,13 @@ export function unreachableError(endpoint: string, path: string, error: unknown)
 
 /** A successful answer with content that etcd does not send. */
 export function strangeAnswerError(endpoint: string, path: string, what: string): CheckpointError {
-  return new CheckpointError('InvalidConfig', `${endpoint} is no etcd from 3.4 on: ${what} from ${path}`, {
-    context: { endpoint, path },
-  });
+  return new CheckpointError(
+    'InvalidConfig',
+    `${endpoint} is not an etcd from 3.4 on: ${what} from ${path}`,
+    {
+      context: { endpoint, path },
+    },
+  );
 }
 
 /** For answers of something in front of etcd, such as a proxy: they have no message of etcd's. */

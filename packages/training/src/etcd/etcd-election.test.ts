@@ -156,7 +156,7 @@ describe('an error never says that this trainer is elected', () => {
       // `blockMs`.
       await expect(askAfter(2001)).rejects.toMatchObject({
         code: 'TimedOut',
-        message: 'asked to be elected for 2001 ms, which were over when the answer came',
+        message: 'asked to be elected for 2001 ms, which had passed before the answer arrived',
       });
     },
   );

@@ -51,7 +51,7 @@ export class EtcdWorld implements World {
 
   async allGather(bytes: Uint8Array): Promise<readonly Uint8Array[]> {
     if (bytes.length > BYTES_MAX) {
-      const message = `allGather of ${bytes.length} bytes: a rank brings at most ${BYTES_MAX}`;
+      const message = `allGather of ${bytes.length} bytes: a rank may send at most ${BYTES_MAX}`;
       throw new CheckpointError('InvalidArgument', message);
     }
     return this.#gather(bytes);
@@ -103,12 +103,16 @@ export class EtcdWorld implements World {
     const number = this.#gatherCount++;
     try {
       let isBrought = false;
-      return await untilAnswered(this.#parts.client, this.#patience('not all ranks came'), async (call) => {
-        if (this.#isOutside()) throw new RecoverableError('this worker is in no world any more');
-        if (!isBrought) await this.#bring(number, bytes, call);
-        isBrought = true;
-        return await this.#collect(number, call);
-      });
+      return await untilAnswered(
+        this.#parts.client,
+        this.#patience('not all ranks arrived'),
+        async (call) => {
+          if (this.#isOutside()) throw new RecoverableError('this worker is no longer in a world');
+          if (!isBrought) await this.#bring(number, bytes, call);
+          isBrought = true;
+          return await this.#collect(number, call);
+        },
+      );
     } catch (error) {
       const isOthers = isLeaseEnd(error) || isCheckpointError(error, 'TimedOut');
       throw isOthers ? new RecoverableError(error.message, { cause: error }) : error;
@@ -136,7 +140,8 @@ export class EtcdWorld implements World {
       const byRank = [...brought].sort((a, b) => (a.key < b.key ? -1 : 1));
       return byRank.map(({ value }) => value);
     }
-    if (isEnded) throw new RecoverableError(`world ${met.seq} has ended: a rank is gone, or meets others`);
+    if (isEnded)
+      throw new RecoverableError(`world ${met.seq} has ended: a rank is gone, or joined another rendezvous`);
     return null;
   }
 }

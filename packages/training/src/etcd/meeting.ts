@@ -108,7 +108,7 @@ function parsed<T>(key: string, value: Uint8Array): T {
   try {
     return JSON.parse(Buffer.from(value).toString('utf8')) as T;
   } catch (cause) {
-    const message = `what etcd has under ${key} was not written by a worker; the prefix is another one's`;
+    const message = `what etcd has under ${key} was not written by a worker; another program uses this prefix`;
     throw new CheckpointError('Unexpected', message, { cause });
   }
 }
@@ -147,7 +147,7 @@ export function checkSamePolicy({ members }: Meeting, policy: Policy): void {
   for (const member of members.values()) {
     for (const name of ['minWorkers', 'maxWorkers'] as const) {
       if (member[name] === policy[name]) continue;
-      const message = `${name} ${policy[name]}: a worker that is there has ${member[name]}, and all are to have the same`;
+      const message = `${name} ${policy[name]}: another worker has ${member[name]}, and all must have the same`;
       throw new CheckpointError('InvalidArgument', message);
     }
   }

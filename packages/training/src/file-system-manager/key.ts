@@ -12,7 +12,7 @@ export function checkKey(key: string): void {
   if (isName && Buffer.byteLength(key) <= KEY_BYTES_MAX) return;
   throw new CheckpointError(
     'InvalidArgument',
-    `"${key}" cannot be a key: it has to be a file name of at most ${KEY_BYTES_MAX} bytes, without / and \\`,
+    `"${key}" cannot be a key: it must be a file name of at most ${KEY_BYTES_MAX} bytes, without / and \\`,
     { context: { name: key } },
   );
 }

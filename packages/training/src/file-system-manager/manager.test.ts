@@ -212,7 +212,7 @@ describe('FileSystemCheckpointManager: a checkpoint', () => {
     expect(await names()).toEqual([]);
     await expect(open.write(Buffer.from('more'))).rejects.toMatchObject({ code: 'Aborted' });
     await expect(checkpoint.commit()).rejects.toMatchObject({ code: 'InvalidArgument' });
-    expect(() => checkpoint.openOutputStream('default')).toThrow('is discarded already');
+    expect(() => checkpoint.openOutputStream('default')).toThrow('is already discarded');
   });
 
   it('discarded after commit stays, also when both are called at once', async () => {
@@ -241,7 +241,7 @@ describe('FileSystemCheckpointManager: a checkpoint', () => {
     const checkpoint = await manager.create();
     await expect(checkpoint.commit()).rejects.toThrow('has no file to commit');
     const stream = checkpoint.openOutputStream('default').getWriter();
-    await expect(checkpoint.commit()).rejects.toThrow('open, or failed: default');
+    await expect(checkpoint.commit()).rejects.toThrow('open or have failed: default');
     await stream.close();
     await checkpoint.commit();
     expect(await read(checkpoint)).toBe('');
@@ -251,7 +251,7 @@ describe('FileSystemCheckpointManager: a checkpoint', () => {
     const checkpoint = await manager.create();
     await write(checkpoint, 'default', 'before');
     await checkpoint.openOutputStream('default').abort();
-    await expect(checkpoint.commit()).rejects.toThrow('open, or failed: default; write those keys again');
+    await expect(checkpoint.commit()).rejects.toThrow('open or have failed: default; write those keys again');
     await write(checkpoint, 'default', 'after');
     await checkpoint.commit();
     expect(await read(checkpoint)).toBe('after');
@@ -286,7 +286,7 @@ describe('FileSystemCheckpointManager: a checkpoint', () => {
   it('that is committed is not written any more', async () => {
     await save('text');
     const latest = await manager.latest();
-    expect(() => latest!.openOutputStream('default')).toThrow('cannot be written any more');
+    expect(() => latest!.openOutputStream('default')).toThrow('can no longer be written');
   });
 
   it('has files and nothing outside: another key is InvalidArgument', async () => {
@@ -378,7 +378,7 @@ describe('FileSystemCheckpointManager: failures', () => {
   it('a full disk is StorageFull, the checkpoint cannot be committed without the key, and is discarded', async () => {
     const checkpoint = await withCalls({ write: failing('ENOSPC') }).create();
     await expect(write(checkpoint, 'default', 'text')).rejects.toMatchObject({ code: 'StorageFull' });
-    await expect(checkpoint.commit()).rejects.toThrow('open, or failed: default');
+    await expect(checkpoint.commit()).rejects.toThrow('open or have failed: default');
     await checkpoint.discard();
     expect(await names()).toEqual([]);
   });

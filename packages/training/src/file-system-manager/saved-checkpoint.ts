@@ -26,7 +26,7 @@ export class SavedCheckpoint implements TrainingCheckpoint {
   }
 
   openOutputStream(_key: string): WritableStream<Uint8Array> {
-    const message = `checkpoint ${this.version} is committed: it cannot be written any more`;
+    const message = `checkpoint ${this.version} is committed: it can no longer be written`;
     throw new CheckpointError('InvalidArgument', message);
   }
 

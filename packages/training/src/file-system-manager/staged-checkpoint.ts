@@ -84,7 +84,7 @@ export class StagedCheckpoint implements TrainingCheckpoint {
   }
 
   openOutputStream(key: string): WritableStream<Uint8Array> {
-    if (this.#state !== 'open') throw this.#error(`is ${this.#state} already`);
+    if (this.#state !== 'open') throw this.#error(`is already ${this.#state}`);
     checkKey(key);
     const index = this.#openedCount++;
     const file = new PartFile(`${this.#staging}${sep}${index}`, this.#fileSystem);
@@ -153,7 +153,7 @@ export class StagedCheckpoint implements TrainingCheckpoint {
     const unfinished = new Set([...[...this.#open].map(({ key }) => key), ...failed.map(([key]) => key)]);
     if (unfinished.size > 0) {
       const keys = [...unfinished].join(', ');
-      throw this.#error(`has output streams that are open, or failed: ${keys}; write those keys again`);
+      throw this.#error(`has output streams that are open or have failed: ${keys}; write those keys again`);
     }
     if (this.#written.size === 0) throw this.#error('has no file to commit');
   }
@@ -182,7 +182,7 @@ export class StagedCheckpoint implements TrainingCheckpoint {
     }
     throw new CheckpointError(
       'Unavailable',
-      `${this.#root}: ${NUMBERS_TRIED_MAX} numbers in a row were taken by others`,
+      `${this.#root}: ${NUMBERS_TRIED_MAX} numbers in a row were taken by other processes`,
     );
   }
 

@@ -54,7 +54,7 @@ export function answerOf({ header, body }: Frame): Answer {
   }
   throw new CheckpointError(
     'InvalidArgument',
-    `a rendezvous server does not answer ${JSON.stringify(header)}`,
+    `this is not an answer of a rendezvous server: ${JSON.stringify(header)}`,
   );
 }
 

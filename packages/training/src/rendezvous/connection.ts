@@ -73,7 +73,7 @@ export class Connection {
     const frame = await this.#send(header, body);
     const answer = answerOf(frame);
     if (answer.outcome === 'recoverable') throw new RecoverableError(answer.message);
-    if (answer.outcome === 'stop') throw new StopException('training is done: nobody joins any more');
+    if (answer.outcome === 'stop') throw new StopException('training has ended: no worker can join any more');
     if (answer.outcome === 'refused') throw new CheckpointError(answer.code, answer.message);
     return answer;
   }

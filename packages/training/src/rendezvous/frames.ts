@@ -90,7 +90,7 @@ function checkedLengths(header: number, body: number): { header: number; body: n
   if (header < 2 || header > HEADER_BYTES_MAX || body > BODY_BYTES_MAX) {
     throw new CheckpointError(
       'InvalidArgument',
-      `a message of ${header} + ${body} bytes: at most ${HEADER_BYTES_MAX} + ${BODY_BYTES_MAX} make sense in a rendezvous`,
+      `a message of ${header} + ${body} bytes: at most ${HEADER_BYTES_MAX} + ${BODY_BYTES_MAX} are accepted in a rendezvous`,
     );
   }
   return { header, body };
@@ -101,10 +101,10 @@ function parseHeader(bytes: Buffer): Record<string, unknown> {
   try {
     header = JSON.parse(bytes.toString('utf8'));
   } catch (cause) {
-    throw new CheckpointError('InvalidArgument', 'the header of a message is no JSON', { cause });
+    throw new CheckpointError('InvalidArgument', 'the header of a message is not JSON', { cause });
   }
   if (typeof header !== 'object' || header === null || Array.isArray(header)) {
-    throw new CheckpointError('InvalidArgument', 'the header of a message is no JSON object');
+    throw new CheckpointError('InvalidArgument', 'the header of a message is not a JSON object');
   }
   return header as Record<string, unknown>;
 }

@@ -129,7 +129,7 @@ test('rendezvous: too few is TimedOut, for each at its own time, and says how ma
   stage.pass(300);
   stage.come(1);
   stage.pass(TIMEOUT_MS - 300);
-  const message = 'rendezvous: 2 of at least 3 workers came within 1000 ms';
+  const message = 'rendezvous: 2 of at least 3 workers arrived within 1000 ms';
   expect(stage.heard()).toEqual([[0, { outcome: 'refused', code: 'TimedOut', message }]]);
   stage.leave(0);
   stage.pass(300);
@@ -177,7 +177,7 @@ test('rendezvous: one for whom there is no place in time is TimedOut, and nobody
   stage.come(0, 1, 2);
   stage.heard();
   stage.pass(TIMEOUT_MS);
-  const message = 'rendezvous: 2 workers train, and within 1000 ms none left';
+  const message = 'rendezvous: 2 workers train, and none left within 1000 ms';
   expect(stage.heard()).toEqual([[2, { outcome: 'refused', code: 'TimedOut', message }]]);
   expect(stage.expelled).toEqual([]);
 });
@@ -254,7 +254,7 @@ test('gather: whoever does not come in time is expelled, and all that wait hear 
   stage.pass(TIMEOUT_MS / 2 - 1);
   expect(stage.heard()).toEqual([]);
   stage.pass(1);
-  const message = 'rank 1 of 4 did not come within 1000 ms';
+  const message = 'rank 1 of 4 did not arrive within 1000 ms';
   expect(stage.heard()).toEqual([
     [0, recoverable(message)],
     [3, recoverable(message)],
@@ -282,7 +282,7 @@ test('gather: ranks that call different things are told what they do wrong', () 
   stage.gather(0, { call: 'allGather' });
   stage.gather(1, { call: 'barrier' });
   const message =
-    'rank 1 calls barrier where others call allGather: all ranks are to make the same calls in the same order';
+    'rank 1 calls barrier where others call allGather: all ranks must make the same calls in the same order';
   const refused = { outcome: 'refused', code: 'InvalidArgument', message };
   expect(stage.heard()).toEqual([
     [0, refused],
@@ -335,7 +335,7 @@ test('finish: those who wait are told to stop, and so is whoever comes later', (
 test('enter: a worker with another policy is refused, until the others have left', () => {
   const stage = new Stage([0]);
   expect(stage.enter(1, { minWorkers: 3 })).toBe(
-    'minWorkers 3: the workers that are there have 2, and all are to have the same',
+    'minWorkers 3: the other workers have 2, and all must have the same',
   );
   expect(stage.enter(1, { timeoutMs: 5 })).toContain('timeoutMs 5');
   stage.leave(0);

@@ -53,7 +53,7 @@ export class Meeting {
     const present = this.#policy;
     for (const name of ['minWorkers', 'maxWorkers', 'timeoutMs'] as const) {
       if (present !== null && present[name] !== policy[name]) {
-        return `${name} ${policy[name]}: the workers that are there have ${present[name]}, and all are to have the same`;
+        return `${name} ${policy[name]}: the other workers have ${present[name]}, and all must have the same`;
       }
     }
     this.#policy = policy;
@@ -193,15 +193,15 @@ export class Meeting {
   #giveUp(worker: number): void {
     const call = this.#waiting.get(worker)?.call;
     const message = this.#isWorldFull()
-      ? `rendezvous: ${this.#policy?.maxWorkers} workers train, and within ${this.#timeoutMs()} ms none left`
-      : `rendezvous: ${this.#waiting.size} of at least ${this.#policy?.minWorkers} workers came within ${this.#timeoutMs()} ms`;
+      ? `rendezvous: ${this.#policy?.maxWorkers} workers train, and none left within ${this.#timeoutMs()} ms`
+      : `rendezvous: ${this.#waiting.size} of at least ${this.#policy?.minWorkers} workers arrived within ${this.#timeoutMs()} ms`;
     this.#waiting.delete(worker);
     this.#places.set(worker, 'idle');
     if (call) this.#options.tell(call, { outcome: 'refused', code: 'TimedOut', message });
   }
 
   #expel(worker: number, nowMs: number): void {
-    this.#forget(worker, `did not come within ${this.#timeoutMs()} ms`, nowMs);
+    this.#forget(worker, `did not arrive within ${this.#timeoutMs()} ms`, nowMs);
     this.#options.expel(worker);
   }
 

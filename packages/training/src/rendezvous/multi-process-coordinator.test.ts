@@ -144,7 +144,7 @@ test('a worker that others have given up gets a RecoverableError, and can come a
   await meet([slow, second, third]);
   await Promise.all(
     [second, third].map(({ world }) =>
-      expect(world.barrier()).rejects.toMatchObject({ message: 'rank 0 of 3 did not come within 500 ms' }),
+      expect(world.barrier()).rejects.toMatchObject({ message: 'rank 0 of 3 did not arrive within 500 ms' }),
     ),
   );
   await expect(slow.world.barrier()).rejects.toMatchObject({ name: 'RecoverableError' });
@@ -181,7 +181,7 @@ test('signalTrainingDone: a worker that the others have given up says it all the
     await connectTo(server, { timeoutMs: 500, minWorkers: 1 }),
   ];
   await meet([slow, second]);
-  await expect(second.world.barrier()).rejects.toThrow('did not come');
+  await expect(second.world.barrier()).rejects.toThrow('did not arrive');
   await expect(slow.world.barrier()).rejects.toThrow('the rendezvous connection is lost');
   await slow.signalTrainingDone();
   await expect(second.rendezvous()).rejects.toMatchObject({ name: 'StopException' });
@@ -192,7 +192,7 @@ test('connect: no server is Unavailable, other options than the others have and 
   await connectTo(server);
   await expect(connectTo(server, { maxWorkers: 4 })).rejects.toMatchObject({
     code: 'InvalidArgument',
-    message: 'maxWorkers 4: the workers that are there have 3, and all are to have the same',
+    message: 'maxWorkers 4: the other workers have 3, and all must have the same',
   });
   for (const wrong of [{ minWorkers: 0 }, { maxWorkers: 1 }, { maxWorkers: 1025 }, { timeoutMs: 0 }]) {
     await expect(connectTo(server, wrong)).rejects.toMatchObject({ code: 'InvalidArgument' });
@@ -259,7 +259,7 @@ test('a server that is something else: what it says is refused', async () => {
   const { port } = http.address() as AddressInfo;
   await expect(connectTo({ port })).rejects.toMatchObject({
     name: 'RecoverableError',
-    message: expect.stringContaining('make sense in a rendezvous'),
+    message: expect.stringContaining('are accepted in a rendezvous'),
   });
 });
 

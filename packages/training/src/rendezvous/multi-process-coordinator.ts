@@ -196,7 +196,7 @@ class GroupCalls implements World {
   }
 
   async #gather(call: GroupCall, bytes: Uint8Array): Promise<readonly Uint8Array[]> {
-    if (this.#isOver) throw new RecoverableError('this world is over: there was a rendezvous since');
+    if (this.#isOver) throw new RecoverableError('this world has ended: there was another rendezvous');
     byteArray('bytes', bytes);
     wholeNumber(0, BODY_BYTES_MAX)('the number of bytes', bytes.length);
     try {

@@ -51,7 +51,7 @@ function countOf(header: Frame['header'], name: string): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
   throw new CheckpointError(
     'InvalidArgument',
-    `${name} of a message is to be a whole number, not ${String(value)}`,
+    `${name} of a message must be a whole number, not ${String(value)}`,
   );
 }
 

@@ -64,7 +64,7 @@ export class RunningWorld {
     const rank = this.members.indexOf(call.worker);
     this.#refuse(
       gathering,
-      `rank ${rank} calls ${kind} where others call ${gathering.call}: all ranks are to make the same calls in the same order`,
+      `rank ${rank} calls ${kind} where others call ${gathering.call}: all ranks must make the same calls in the same order`,
     );
   }
 

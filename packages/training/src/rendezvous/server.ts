@@ -122,7 +122,7 @@ export class RendezvousServer implements AsyncDisposable {
     if (!this.#sockets.has(worker)) return;
     const request = requestOf(frame);
     if (this.#meeting.has(worker) === (request.type === 'join')) {
-      throw new CheckpointError('InvalidArgument', 'a worker joins once, and before all else');
+      throw new CheckpointError('InvalidArgument', 'a worker must join once, before any other request');
     }
     const call: Call = { worker, id: request.id };
     this.#answer(call, request);

@@ -231,7 +231,7 @@ export class AsyncSaver implements Saver, AsyncDisposable {
     optional(abortSignal)('signal', options.signal);
     const calledMs = this.#options.clock.monotonicMs();
     if (this.#isClosed) {
-      throw new CheckpointError('InvalidArgument', 'the saver is closed; it saves nothing any more');
+      throw new CheckpointError('InvalidArgument', 'the saver is closed and saves nothing more');
     }
     if (this.#options.whileSaving === 'skip' && this.#saveCount > 0) {
       this.#counts.skipped += 1;
@@ -313,6 +313,6 @@ export class AsyncSaver implements Saver, AsyncDisposable {
 /** Placeholder for a file whose bytes are already in the staging. */
 const COPIED_ALREADY: AsyncIterable<Uint8Array> = {
   [Symbol.asyncIterator]() {
-    throw new CheckpointError('Unexpected', 'a stream that was copied before the save is read again');
+    throw new CheckpointError('Unexpected', 'a stream that was copied before the save cannot be read again');
   },
 };

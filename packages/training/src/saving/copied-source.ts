@@ -55,6 +55,6 @@ function copiedSource({ startBytes, sizeBytes, mode, mtimeMs }: Copied, read: Re
 export function stageStillHeld(): CheckpointError {
   return new CheckpointError(
     'InvalidArgument',
-    'the staging still holds the copies of a save that is under way; each saver takes one of its own',
+    'the staging still holds the copies of a save in progress; each saver needs its own staging',
   );
 }

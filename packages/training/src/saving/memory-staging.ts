@@ -127,9 +127,13 @@ function allocate(sizeBytes: number): Uint8Array {
   try {
     return new Uint8Array(sizeBytes);
   } catch (cause) {
-    throw new CheckpointError('StorageFull', `there is no memory for ${sizeBytes} bytes more of staging`, {
-      cause,
-    });
+    throw new CheckpointError(
+      'StorageFull',
+      `there is not enough memory for ${sizeBytes} more bytes of staging`,
+      {
+        cause,
+      },
+    );
   }
 }
 

@@ -68,9 +68,9 @@ describe('what is durable', () => {
   it.each([
     [1200n, 'the newest durable version is 1200', ', what was trained since is lost'],
     [null, 'no version is durable', ', all that was trained is lost'],
-    ['unknown', 'which version is the newest durable one is not known, for the store has not answered', ''],
+    ['unknown', 'the newest durable version is not known, because the store has not answered', ''],
   ] as const)('%s', (durable, text, lost) => {
-    expect(reportOf(durable, null).text).toBe(`preempted: nothing is under way; ${text}`);
+    expect(reportOf(durable, null).text).toBe(`preempted: no save is in progress; ${text}`);
     expect(reportOf(durable, { version: 5n, why: 'failed' }).text).toBe(
       `preempted: version 5 failed; ${text}${lost}`,
     );

@@ -37,7 +37,7 @@ export function lossByError(error: unknown, versionInFlight: bigint | null): Los
 
 export function reportOf(durable: PreemptionReport['durable'], lost: Loss | null): PreemptionReport {
   if (lost === null)
-    return jsonReady({ durable, lost, text: `preempted: nothing is under way; ${durableText(durable)}` });
+    return jsonReady({ durable, lost, text: `preempted: no save is in progress; ${durableText(durable)}` });
   const what = lost.version === null ? 'the last state' : `version ${lost.version}`;
   return jsonReady({
     durable,
@@ -48,7 +48,7 @@ export function reportOf(durable: PreemptionReport['durable'], lost: Loss | null
 
 function durableText(durable: PreemptionReport['durable']): string {
   if (durable === 'unknown')
-    return 'which version is the newest durable one is not known, for the store has not answered';
+    return 'the newest durable version is not known, because the store has not answered';
   return durable === null ? 'no version is durable' : `the newest durable version is ${durable}`;
 }
 

@@ -139,7 +139,7 @@ export class SaveFlight {
     this.#options.onLate();
     const save = this.#progress.inFlight(this.#options.clock.monotonicMs());
     const after = `${secondsText(save.elapsedMs)} after the call`;
-    const state = this.#isOver ? 'it has ended only now' : `it is not committed`;
+    const state = this.#isOver ? 'it has only now ended' : `it is not committed`;
     const message = `${versionText(save.version)} is late: ${after} ${state}: ${this.#placeText(save)}`;
     this.#options.logger.log('warn', message);
   }
@@ -148,7 +148,7 @@ export class SaveFlight {
     const { clock, logger, onStall } = this.#options;
     const nowMs = clock.monotonicMs();
     const save = this.#progress.inFlight(nowMs);
-    const silence = `nothing was heard of ${versionText(save.version)} for ${secondsText(save.silentMs)}`;
+    const silence = `no progress of ${versionText(save.version)} for ${secondsText(save.silentMs)}`;
     const message = `${silence}: ${this.#placeText(save)}${this.#fileText()}${this.#retryText(nowMs)}`;
     if (onStall === 'warn') {
       logger.log('warn', message);
@@ -169,6 +169,6 @@ export class SaveFlight {
 
   #retryText(nowMs: number): string {
     const retry = this.#progress.lastRetry;
-    return retry === null ? '' : `; last repeat ${secondsText(nowMs - retry.atMs)} ago: ${retry.detail}`;
+    return retry === null ? '' : `; last retry ${secondsText(nowMs - retry.atMs)} ago: ${retry.detail}`;
   }
 }

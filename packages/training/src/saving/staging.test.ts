@@ -281,7 +281,7 @@ describe('memory', () => {
     });
     try {
       expect(await failure(staging.stage(sources))).toBe(
-        'StorageFull: there is no memory for 33554432 bytes more of staging',
+        'StorageFull: there is not enough memory for 33554432 more bytes of staging',
       );
     } finally {
       vi.unstubAllGlobals();

@@ -62,7 +62,7 @@ function openStream(
   pieces: Pieces,
   streams: Map<string, OpenedStream>,
 ): WritableStream<Uint8Array> {
-  if (pieces.isOver) throw invalid(key, 'is opened too late: what writes the state has ended');
+  if (pieces.isOver) throw invalid(key, 'is opened too late: the function that writes the state has ended');
   if (streams.has(key)) throw invalid(key, 'is opened twice');
   const extents: Extent[] = [];
   const stream = new WritableStream<Uint8Array>({
@@ -80,7 +80,7 @@ function openStream(
 async function endStream(key: string, opened: OpenedStream): Promise<void> {
   if (opened.isClosed) return;
   if (opened.stream.locked)
-    throw invalid(key, 'is still being written, though what writes the state has ended');
+    throw invalid(key, 'is still being written, but the function that writes the state has ended');
   await opened.stream.close();
 }
 

@@ -209,7 +209,7 @@ describe('what cannot be is InvalidArgument', () => {
   const cases: [string, () => unknown, RegExp][] = [
     ['no steps between saves', () => everySteps(0), /is 0; it takes a whole number from 1/],
     ['half a step', () => everySteps(1.5), /is 1.5; it takes a whole number from 1/],
-    ['no steps at all', () => atSteps([]), /one step at least/],
+    ['no steps at all', () => atSteps([]), /at least one step/],
     ['a save before the first step', () => atSteps([3, 0]), /a step at which to save is 0/],
     ['no time', () => everyMs(0), /durationMs is 0; it takes a number above 0/],
     ['endless time', () => everyMs(Number.POSITIVE_INFINITY), /above 0/],
@@ -220,7 +220,7 @@ describe('what cannot be is InvalidArgument', () => {
       () => onImprovement('x', { better: 'min' as 'lower' }),
       /better is "min"; it takes lower, higher/,
     ],
-    ['any of none', () => anyOf(...([] as Schedule[])), /name one at least/],
+    ['any of none', () => anyOf(...([] as Schedule[])), /at least one schedule/],
     ['a step below 0', () => everySteps(2).isDue(at(-1), START), /the step is -1/],
     ['a step that is no number, at steps', () => atSteps([1]).isDue(at(Number.NaN), START), /step is NaN/],
     ['a step that is no number, by time', () => everyMs(1).isDue(at(0.5), START), /step is 0.5/],

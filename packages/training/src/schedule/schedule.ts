@@ -98,7 +98,7 @@ export function everySteps(stepCount: number): StepSchedule {
  */
 export function atSteps(steps: readonly number[]): StepSchedule {
   iterable('steps', steps);
-  if (steps.length === 0) throw invalid('a schedule at given steps needs one step at least');
+  if (steps.length === 0) throw invalid('a schedule at given steps needs at least one step');
   for (const step of steps) assertAtLeastOne('a step at which to save', step);
   const due = [...steps];
   return {
@@ -151,7 +151,7 @@ export function anyOf(...schedules: readonly StepSchedule[]): StepSchedule;
 export function anyOf(...schedules: readonly Schedule[]): Schedule;
 export function anyOf(...schedules: readonly Schedule[]): Schedule {
   listOf(having('isDue'))('schedules', schedules);
-  if (schedules.length === 0) throw invalid('any of no schedules is never due; name one at least');
+  if (schedules.length === 0) throw invalid('"any of" needs at least one schedule');
   // Ask all of them: a wrong metric must be reported even if another schedule is due.
   return { isDue: (now, saved) => schedules.map((each) => each.isDue(now, saved)).includes(true) };
 }

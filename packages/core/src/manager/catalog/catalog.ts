@@ -146,7 +146,7 @@ export class Catalog {
     const context = { store: this.#run.store.uri, key };
     const misplaced = this.#problemOf(entry, seq);
     if (misplaced) {
-      const message = `${key} is not what belongs there: ${misplaced}`;
+      const message = `${key} is not what it should be: ${misplaced}`;
       throw new CheckpointError('Corrupt', message, { context: { ...context, isIntact: true } });
     }
     const contradiction = stateProblem(entry.state);
@@ -158,7 +158,7 @@ export class Catalog {
   #problemOf(entry: CatalogEntry, seq: number): string | undefined {
     if (entry.seq !== seq) {
       if (!isRebuildMark(entry, seq)) return `it says that it is entry ${entry.seq}`;
-      return 'it is the mark of a rebuild that has not ended; the same rebuild again finishes it';
+      return 'it is the mark of a rebuild that has not ended; run the same rebuild again to finish it';
     }
     const { runId } = this.#seen;
     if (runId === '' || entry.runId === runId) return undefined;

@@ -55,7 +55,7 @@ export class PageReader {
     const bytes = await getOrNull(this.#run.records, key, signal);
     if (!bytes) return null;
     const problem = (what: string) =>
-      new CheckpointError('Corrupt', `${key} is not what belongs there: ${what}`, {
+      new CheckpointError('Corrupt', `${key} is not what it should be: ${what}`, {
         context: { store: this.#run.store.uri, key },
       });
     const found = sha256(bytes);
@@ -65,7 +65,7 @@ export class PageReader {
     if (page.seq !== ref.seq || pageKey(page.seq, found) !== key) throw problem(`it is of entry ${page.seq}`);
     if (page.runId !== runId) throw problem(`it is of run ${page.runId}, not ${runId}`);
     const { checkpoints } = page;
-    if (!hasSummary(ref, checkpoints)) throw problem('the entry says other counts or ids of it');
+    if (!hasSummary(ref, checkpoints)) throw problem('the entry gives other counts or ids for it');
     return this.#remember(key, { ref, checkpoints });
   }
 

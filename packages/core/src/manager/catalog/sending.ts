@@ -161,7 +161,7 @@ export class Sending {
     await inBatches(wanted, preferredConcurrency, async ({ key, bytes }) => {
       const created = await createRecord(this.#run, key, bytes, signal);
       if (!created.isOurs) {
-        throw new CheckpointError('Corrupt', `${key} is there already, with other bytes than its name says`, {
+        throw new CheckpointError('Corrupt', `${key} already exists, with bytes that do not match its name`, {
           context: { store: this.#run.store.uri, key },
         });
       }

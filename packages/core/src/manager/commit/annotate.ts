@@ -54,11 +54,12 @@ export async function recordAnnotation(
 function checkAnnotation(given: Pick<AnnotateOptions, 'metrics' | 'metadata'>): Annotation {
   const annotation = checkMeta(given);
   if (isEmptyAnnotation(annotation))
-    throw refusal('there is nothing to record: an annotation takes metrics, metadata, or both');
+    throw refusal('there is nothing to record: pass metrics, metadata, or both');
   for (const name of Object.keys(annotation.metrics)) checkName('a metric', name, Number.POSITIVE_INFINITY);
   for (const [name, text] of Object.entries(annotation.metadata)) {
     checkName('metadata', name, METADATA_NAME_LENGTH_MAX);
-    if (!text.isWellFormed()) throw refusal(`metadata "${name}" is not whole text: it has half a character`);
+    if (!text.isWellFormed())
+      throw refusal(`metadata "${name}" is not valid Unicode: it has half of a surrogate pair`);
   }
   const sizeBytes = metadataBytes(annotation.metadata);
   if (sizeBytes > ANNOTATED_METADATA_BYTES_MAX) {
@@ -71,7 +72,8 @@ function checkAnnotation(given: Pick<AnnotateOptions, 'metrics' | 'metadata'>): 
 
 function checkName(what: string, name: string, lengthMax: number): void {
   if (name === '') throw refusal(`the name of ${what} is empty`);
-  if (!name.isWellFormed()) throw refusal(`the name of ${what} is not whole text: it has half a character`);
+  if (!name.isWellFormed())
+    throw refusal(`the name of ${what} is not valid Unicode: it has half of a surrogate pair`);
   if (name.length <= lengthMax) return;
   throw refusal(
     `the name of ${what} "${name.slice(0, 40)}…" has ${name.length} characters; it takes at most ${lengthMax}`,
@@ -91,7 +93,7 @@ function requireAnnotatable(state: State, wanted: Reference): CatalogCheckpoint 
   }
   const name = checkpointText(other);
   const isRetiring = other.state === 'RETIRING';
-  const what = isRetiring ? 'is being retired: take it back first' : `is quarantined: ${other.reason}`;
+  const what = isRetiring ? 'is being retired: undelete it first' : `is quarantined: ${other.reason}`;
   throw new CheckpointError(isRetiring ? 'Conflict' : 'Corrupt', `version ${name} ${what}`, {
     context: { ...context, checkpoint: name, state: isRetiring ? 'retiring' : 'quarantined' },
   });

@@ -45,7 +45,7 @@ export async function highestDelivered(
   if (highest) return highest.version;
   throw new CheckpointError(
     'NotFound',
-    `no version waits to be committed: no writer of epoch ${state.epoch} has delivered one above ${state.top}`,
+    `there is no version to commit: no writer of epoch ${state.epoch} has delivered one above ${state.top}`,
     { context: { store: run.store.uri } },
   );
 }

@@ -321,7 +321,7 @@ export function outcomeUnknown(
   const { id, own, runId } = options;
   const receipt = { receiptKey: own?.key, receiptSha256: own?.sha256 };
   const token = writeToken({ of: 'commit', runId, id, manifestSha256: manifest?.sha256, ...receipt });
-  const unknown = `whether version ${id.version} was committed cannot be known now; nothing was deleted`;
+  const unknown = `it is not known whether version ${id.version} was committed; nothing was deleted`;
   return new CheckpointError('OutcomeUnknown', unknown, {
     context: { ...context(run, id), token },
     cause,

@@ -99,7 +99,7 @@ async function assertOf(
   if (claim?.life === life) return;
   const why =
     claim === null
-      ? `and whether it has the files of life "${life}" is not known: the claims of its epoch are deleted`
+      ? `and it is not known whether it has the files of life "${life}": the claims of its epoch are deleted`
       : `without the files of life "${life}" of writer ${writer.index}`;
   throw new CheckpointError('Conflict', `version ${version} is committed already, ${why}`, {
     context: { store: run.store.uri, version, writer: writer.index },

@@ -75,7 +75,7 @@ export function chooseAttempt(run: RunContext, given: string | undefined, writer
   if (writer.count > 1) {
     throw new CheckpointError(
       'InvalidArgument',
-      `${writer.count} writers need an attempt id: the same for all processes of this incarnation of the job, and never used again (for example the job's id and its restart count)`,
+      `${writer.count} writers need an attempt id: the same for all processes of this start of the job, and never used again (for example the job's id and its restart count)`,
     );
   }
   return newAttempt(run, `drawn-${newId(run)}`, true);
@@ -216,7 +216,7 @@ export async function joinToSave<T>(joining: Promise<T>): Promise<T> {
 export function fencedAttempt(run: RunContext, head: Head, attempt: Attempt): CheckpointError {
   return new CheckpointError(
     'Fenced',
-    `attempt "${attempt.id}" has passed: attempt "${head.state.attempt}" has taken the run over (epoch ${head.state.epoch})`,
+    `attempt "${attempt.id}" is no longer current: attempt "${head.state.attempt}" has taken the run over (epoch ${head.state.epoch})`,
     { context: { store: run.store.uri, attempt: attempt.id, overtakenBy: 'attempt' } },
   );
 }
@@ -229,7 +229,7 @@ function unknownTurn(run: RunContext, { state }: Head, attempt: Attempt): Checkp
   const others = `more than ${TXN_RING_LENGTH} decisions came between, and attempt "${state.attempt}" owns the run`;
   return new CheckpointError(
     'Fenced',
-    `whether attempt "${attempt.id}" has had its turn cannot be known: ${others}; start the process again`,
+    `it cannot be known whether attempt "${attempt.id}" has owned the run: ${others}; start the process again`,
     { context: { store: run.store.uri, attempt: attempt.id, overtakenBy: 'attempt' } },
   );
 }

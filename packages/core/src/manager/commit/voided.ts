@@ -30,7 +30,7 @@ export async function tellVoided(
   const { incarnation, signal, onVoided } = options;
   if (incarnation === 0) return;
   const { clock, settings } = run;
-  const what = 'looking for what earlier processes had delivered';
+  const what = 'looking for deliveries of earlier processes';
   const bounds = { clock, timeoutMs: settings.stallTimeoutMs, what, signal };
   try {
     const voided = await withDeadline(bounds, (until) =>
@@ -42,7 +42,7 @@ export async function tellVoided(
   } catch (error) {
     throwIfAborted(signal);
     const { message } = toCheckpointError(error);
-    run.logger.log('warn', `what earlier processes of this writer had delivered is not known: ${message}`);
+    run.logger.log('warn', `the deliveries of earlier processes of this writer are not known: ${message}`);
   }
 }
 
@@ -96,9 +96,9 @@ export function voidedText({ writer, versions, isComplete, process, life }: Void
   const who = `${pid === 0 ? 'an earlier process' : `process ${pid}`}${host && ` on ${host}`}${life && ` (life "${life}")`}`;
   const list =
     versions.length === 0
-      ? 'whatever'
+      ? 'everything that'
       : `${isComplete ? '' : 'among others '}${versionsText(versions)}, which`;
-  return `${list} ${who} had delivered as writer ${writer} can no longer be committed: this process has taken its place`;
+  return `${list} ${who} had delivered as writer ${writer} can no longer be committed: this process replaced it`;
 }
 
 const SHOWN_MAX = 16;

@@ -105,7 +105,7 @@ export async function deliver(
 /** The existing receipt stays valid, because other processes may have committed it. */
 function otherMetaText({ writer, id }: Delivery): string {
   const which = `writer ${writer.index} delivered version ${id.version} before, with other metrics or metadata`;
-  return `${which}: those stand; \`annotate\` records others once the version is committed`;
+  return `${which}: the former stay; use \`annotate\` to record others once the version is committed`;
 }
 
 /**
@@ -127,7 +127,7 @@ async function writeLists(
       createRecord(run, key, bytes, limit),
     );
     if (created.isOurs) return fileListRef(files, digest);
-    throw new CheckpointError('Corrupt', `${key} holds other bytes than its name says`, {
+    throw new CheckpointError('Corrupt', `${key} has bytes that do not match its name`, {
       context: { store: run.store.uri, key, version: life.id.version },
     });
   });

@@ -224,6 +224,6 @@ function assertMayDrop({ needsForce, droppedBytes, totalBytes }: RetentionPlan, 
   if (!needsForce || force) return;
   throw new CheckpointError(
     'Conflict',
-    `the plan drops ${droppedBytes} of the run's ${totalBytes} bytes, more than half: nothing was changed; look at the plan, then collect with force`,
+    `the plan drops ${droppedBytes} of the run's ${totalBytes} bytes, more than half: nothing was changed; check the plan, then collect with force`,
   );
 }

@@ -54,11 +54,10 @@ export class PacedDeletion {
   assertAllowed(): void {
     const error = this.#firstHeld;
     if (!error || this.objectCount > 0 || !NOT_OURS.some((code) => code === error.code)) return;
-    const what =
-      this.heldCount === 1 ? 'the object that is' : `any of the ${this.heldCount} objects that are`;
+    const what = this.heldCount === 1 ? 'the object' : `all ${this.heldCount} objects`;
     throw new CheckpointError(
       error.code,
-      `the store does not let us delete ${what} to go: ${error.message}`,
+      `the store refused the deletion of ${what} to collect: ${error.message}`,
       { context: error.context, cause: error },
     );
   }

@@ -44,10 +44,10 @@ export async function unpin(
   await tellingWhatStands(async (done) => {
     for (const label of labels) {
       const plan = (head: Head) => pinning(head.state, 'unpin', requireThere(head.state, wanted), label);
-      const what = `taking the pin "${label}" from version ${referenceText(wanted)}`;
+      const what = `removing the pin "${label}" from version ${referenceText(wanted)}`;
       const about = { leftCount: labels.length - done.length - 1 };
       await decide(run, plan, { what, about, signal });
-      done.push(`the pin "${label}" was taken from version ${referenceText(wanted)}`);
+      done.push(`the pin "${label}" was removed from version ${referenceText(wanted)}`);
     }
   });
   return labels;
@@ -64,9 +64,9 @@ export async function undelete(
     ({ state }) => {
       const { lineage, epoch } = state;
       const { id } = requireRetiring(state, wanted);
-      return { kind: 'unretire', lineage, epoch, checkpoints: [id], reason: 'taken back' };
+      return { kind: 'unretire', lineage, epoch, checkpoints: [id], reason: 'undeleted' };
     },
-    { what: `taking version ${referenceText(wanted)} back`, signal },
+    { what: `undeleting version ${referenceText(wanted)}`, signal },
   );
 }
 
@@ -93,7 +93,7 @@ function requireLive(state: State, wanted: Reference): CatalogCheckpoint {
   const found = allReferredTo(state, wanted).find((each) => each.state === 'LIVE');
   if (found) return found;
   const { state: is, reason } = requireThere(state, wanted);
-  const what = is === 'RETIRING' ? 'is being retired: take it back first' : `is quarantined: ${reason}`;
+  const what = is === 'RETIRING' ? 'is being retired: undelete it first' : `is quarantined: ${reason}`;
   throw notFound(wanted, what);
 }
 

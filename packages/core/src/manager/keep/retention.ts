@@ -85,7 +85,7 @@ function assertClocksAgree(run: RunContext, storeNowMs: number): void {
   if (Math.abs(nowMs - storeNowMs) <= CLOCKS_APART_MS_MAX) return;
   throw new CheckpointError(
     'InvalidConfig',
-    `this machine's clock says ${timeText(nowMs)} and the store's says ${timeText(storeNowMs)}: one of the two is wrong, so nothing is retired or removed by age`,
+    `this machine's clock says ${timeText(nowMs)} and the store's says ${timeText(storeNowMs)}: one of them is wrong, so nothing is retired or removed by age`,
     { context: { store: run.store.uri } },
   );
 }

@@ -57,7 +57,7 @@ export class RoomMaker {
     const { objectCount, uploadCount, leaseCount } = swept;
     if (objectCount + uploadCount + leaseCount > 0) return true;
     const hasGiven = (await store.makeRoom?.({ signal: this.#signal })) ?? false;
-    if (hasGiven) logger.log('warn', 'the store is full: what it kept back is given up for collection');
+    if (hasGiven) logger.log('warn', 'the store is full: its reserve is released for collection');
     return hasGiven;
   }
 }

@@ -110,7 +110,7 @@ async function withUpload(
   work: (upload: Upload, options: CallOptions) => Promise<void>,
 ): Promise<number | null> {
   const { clock, settings, store } = run;
-  const what = `looking after the upload of ${key}`;
+  const what = `checking the upload of ${key}`;
   let sizeBytes: number | null = null;
   const tryOnce = async (options: CallOptions) => {
     const upload = await store.resumeUpload(token, options);

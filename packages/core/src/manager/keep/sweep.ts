@@ -92,10 +92,10 @@ async function planOn(
 }
 
 function stopped(error: CheckpointError): CheckpointError {
-  const message = `nothing is deleted, since it is not known what must stay: ${error.message}`;
+  const message = `nothing is deleted, because it is not known what must stay: ${error.message}`;
   const version = String(error.context['checkpoint'] ?? error.context['version']);
   const advice = [
-    `\`verify\` of version ${version} with \`quarantine\` takes it out of the way, and collection goes on`,
+    `\`verify\` of version ${version} with \`quarantine\` quarantines it, and collection continues`,
   ];
   const context = { ...error.context, stopped: 'collection', advice };
   return new CheckpointError('Corrupt', message, { context, cause: error });

@@ -64,7 +64,7 @@ function leftOut(key: string, reason: string | undefined): LeftOutManifest[] {
 }
 
 function warnRead({ logger }: RunContext, key: string): void {
-  logger.log('warn', `${key} was to be skipped, but it could be read this time: it is not skipped`);
+  logger.log('warn', `${key} is not skipped, because this time it could be read`);
 }
 
 interface ListedManifest {
@@ -179,13 +179,13 @@ function notRebuilt({ store }: RunContext, problems: readonly Unreadable[]): Che
   const more = problems.length > NAMED_MAX ? [`and ${problems.length - NAMED_MAX} more`] : [];
   const unreadable = problems.map(({ key }) => key);
   const { code } = first.error;
-  const mend = code === 'UnsupportedFormat' ? 'rebuild with a newer Holdfast' : 'repeat it';
+  const mend = code === 'UnsupportedFormat' ? 'rebuild with a newer Holdfast' : 'repeat the rebuild';
   const advice = [
-    `${mend}; or leave a manifest out with \`skip\`: its version is then not in the catalog, and what it may refer to is kept`,
+    `${mend}; or skip a manifest with \`skip\`: its version is then not in the catalog, and the objects that it may refer to are kept`,
   ];
   return new CheckpointError(
     code,
-    `the catalog of ${store.uri} is not rebuilt, for a manifest cannot be read: ${[...named, ...more].join('; ')}`,
+    `the catalog of ${store.uri} is not rebuilt, because a manifest cannot be read: ${[...named, ...more].join('; ')}`,
     { context: { store: store.uri, key: first.key, unreadable, advice }, cause: first.error },
   );
 }
@@ -198,7 +198,7 @@ function nothingThere({ store: { uri } }: RunContext, skipped: readonly LeftOutM
   const why = skipped[0]
     ? `none of the ${skipped.length} manifests can be used; ${skipped[0].reason}`
     : 'it has no manifest';
-  return new CheckpointError('NotFound', `there is nothing at ${uri} to rebuild a catalog from: ${why}`, {
+  return new CheckpointError('NotFound', `${uri} has nothing from which to rebuild a catalog: ${why}`, {
     context: { store: uri },
   });
 }

@@ -183,8 +183,8 @@ async function readWhole(
 /** What follows if a record cannot be read that tells which objects a checkpoint holds. */
 function consequenceOf(held: HeldKeys | undefined): string {
   return held
-    ? 'the version is quarantined already, and all that was sent for it stays'
-    : "which objects are the checkpoint's own is not known, so no garbage is told and no sweep goes on";
+    ? 'the version is already quarantined, and everything sent for it stays'
+    : 'it is not known which objects belong to the checkpoint, so garbage is not reported and sweeps do not start';
 }
 
 async function missingFiles(
@@ -266,7 +266,7 @@ function garbageOf(plan: SweepPlan): FsckProblem[] {
   const why = 'nothing refers to it any more; a sweep deletes it';
   const problems = byCheckpoint('garbage', [...payloads, ...fileLists, ...receipts, ...manifests], why);
   if (claims.length === 0) return problems;
-  return [...problems, together('garbage', null, claims, 'claims of writers whose epoch has passed')];
+  return [...problems, together('garbage', null, claims, 'claims of writers of past epochs')];
 }
 
 function pageGarbage(pages: readonly ListedObject[]): FsckProblem[] {
@@ -326,7 +326,7 @@ async function uploadProblem(
     return { ...about, kind: 'abandoned-upload', sizeBytes, message };
   } catch (error) {
     if (!isCheckpointError(error, 'InvalidArgument')) throw error;
-    const message = `${about.key} is the record of an upload of another store, as of a run that was copied by hand; it is left alone, and may be removed`;
+    const message = `${about.key} is the record of an upload of another store, as in a run that was copied by hand; ignored, and may be removed`;
     return { ...about, kind: 'foreign', message };
   }
 }
@@ -336,10 +336,5 @@ function foreignOf({ others, pages }: WholeListing, plan: SweepPlan): FsckProble
     key === runKey || parseCatalogKey(key) !== null || parseGrantKey(key) !== null;
   const notPages = pages.filter(({ key }) => parsePageKey(key) === null);
   const foreign = [...plan.foreign, ...notPages, ...others.filter((object) => !isOurs(object))];
-  return grouped(
-    'foreign',
-    null,
-    foreign,
-    ({ key }) => `${key} is none of Holdfast's keys; it is left alone`,
-  );
+  return grouped('foreign', null, foreign, ({ key }) => `${key} is not a Holdfast key; ignored`);
 }

@@ -211,12 +211,12 @@ async function writeEntry(run: RunContext, entry: CatalogEntry, signal: AbortSig
   // therefore does not end it.
   const decides = unknownRecord(run, { what: 'the new catalog', key, bytes });
   const mark = await createRecord(run, catalogKey(FIRST_SEQ), bytes, signal, decides);
-  if (!mark.isOurs) throw conflict(run, 'another rebuild or a new writer has come first');
+  if (!mark.isOurs) throw conflict(run, 'another rebuild or a new writer came first');
   try {
     await ensureRun(run, entry.runId, signal);
     if (await isRebuilt(run, entry, signal)) return;
     const created = await createRecord(run, key, bytes, signal);
-    if (!created.isOurs) throw conflict(run, `entry ${entry.seq} is another`);
+    if (!created.isOurs) throw conflict(run, `entry ${entry.seq} is a different one`);
     const look = (until: AbortSignal) => isRebuilt(run, entry, until);
     if (await withLastLook(run.clock, signal, look)) return;
   } catch (error) {
@@ -224,7 +224,7 @@ async function writeEntry(run: RunContext, entry: CatalogEntry, signal: AbortSig
       ? decides(endOf(error))
       : error;
   }
-  const message = `${key} was created, and the store does not show it`;
+  const message = `${key} was created, but the store does not show it`;
   throw new CheckpointError('StoreRegressed', message, { context: { store: run.store.uri, key } });
 }
 
@@ -257,7 +257,7 @@ function deleteMark(run: RunContext): Promise<void> {
 }
 
 function conflict({ store }: RunContext, what: string): CheckpointError {
-  const advice = ['look at the catalog that is there (`holdfast log`, `holdfast fsck`) before you try again'];
+  const advice = ['check the existing catalog (`holdfast log`, `holdfast fsck`) before you try again'];
   return new CheckpointError('Conflict', `the catalog of ${store.uri} is not rebuilt: ${what}`, {
     context: { store: store.uri, advice },
   });

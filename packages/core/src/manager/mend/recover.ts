@@ -27,7 +27,7 @@ export async function recover(
   const head = await run.catalog.read(signal);
   if (content.of === 'decision' && head.seq === 0) return pendingDecision(content);
   if (head.runId !== content.runId) {
-    const found = head.runId === '' ? 'nothing was ever saved here' : `here is run ${head.runId}`;
+    const found = head.runId === '' ? 'nothing was ever saved here' : `this is run ${head.runId}`;
     throw new CheckpointError('NotFound', `the token is of run ${content.runId}; ${found}`, {
       context: { store: run.store.uri },
     });
@@ -101,7 +101,7 @@ function ofDecision(content: DecisionToken, { seq, state }: Head): RecoverResult
     const detail = `${seq - sentOn} decisions came after the ${kind}: the catalog remembers ${TXN_RING_LENGTH}`;
     return { ...result, outcome: 'unknown', detail };
   }
-  const detail = `another decision took the place of the ${kind}: it did not take effect`;
+  const detail = `another decision took effect instead of the ${kind}, which did not`;
   return { ...result, outcome: 'not-committed', detail };
 }
 

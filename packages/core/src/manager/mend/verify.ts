@@ -43,7 +43,7 @@ export async function verify(run: RunContext, options: VerifyOptions): Promise<V
 }
 
 const UNSURE =
-  'a second look found something else, so nothing was quarantined: answers are changed on their way from the store';
+  'a second check found something else, so nothing was quarantined: answers are changed in transit from the store';
 
 /**
  * A quarantine is final, so one wrong answer must not cause it: at least one problem has to be the
@@ -181,7 +181,7 @@ async function record(
       return { recorded, note, latest: latestVersion(after) };
     } catch (error) {
       if (!isCheckpointError(error) || signal.aborted) throw error;
-      note = `the catalog does not say so: ${error.message}`;
+      note = `this could not be recorded in the catalog: ${error.message}`;
       run.logger.log('warn', `version ${checkpoint.id.version}: ${note}`);
     }
   }

@@ -28,7 +28,7 @@ export async function fork(
   });
   const [copy] = copied;
   if (copy) return { from: id, ...copy };
-  const why = skipped[0]?.reason ?? 'another fork has made the same copy meanwhile';
+  const why = skipped[0]?.reason ?? 'another fork made the same copy meanwhile';
   throw new CheckpointError(skipped[0] ? 'NotFound' : 'Conflict', `version ${id.version}: ${why}`, {
     context: { store: source.store.uri, version: id.version },
   });
@@ -46,11 +46,11 @@ function assertFresh(
       context: { store: uri },
     });
   if (runId === sourceRunId)
-    throw refuse('InvalidArgument', 'both are one run; rollback goes back within it');
+    throw refuse('InvalidArgument', 'both are the same run; use rollback to go back in it');
   const { count, newest } = countCheckpoints(state);
   if (newest) {
     const more = count > 1 ? `, and ${count - 1} more` : '';
-    throw refuse('Conflict', `it holds version ${newest.version} already${more}`);
+    throw refuse('Conflict', `it already holds version ${newest.version}${more}`);
   }
   if (state.top >= 0n) throw refuse('Conflict', `it has held checkpoints, up to version ${state.top}`);
 }

@@ -79,7 +79,7 @@ async function mirrorAll(
 
 function checkTogether({ watchIntervalMs, versions }: MirrorOptions): void {
   if (watchIntervalMs === undefined || versions === undefined) return;
-  const message = '`versions` names what is there; to follow a run, leave it out';
+  const message = '`versions` names existing versions; to follow a run, omit it';
   throw new CheckpointError('InvalidArgument', message);
 }
 
@@ -151,7 +151,7 @@ class Mirroring {
     if (head.runId === from.runId) {
       throw this.#error(
         'InvalidArgument',
-        'both are one run, or a copy of it that was made by other means',
+        'both are the same run, or one is a copy made by other means',
         version,
       );
     }
@@ -209,7 +209,7 @@ class Mirroring {
       if (!isRefused) throw error;
       this.#passOver(
         checkpoint,
-        `its metrics and metadata were not carried over: ${(error as CheckpointError).message}`,
+        `its metrics and metadata were not copied: ${(error as CheckpointError).message}`,
       );
     }
   }

@@ -90,7 +90,7 @@ export class LeaseHolder {
       if (!CANNOT_WRITE.some((code) => isCheckpointError(error, code))) throw error;
       run.logger.log(
         'warn',
-        'no read lease: the store cannot be written, so collection may remove this checkpoint while it is read',
+        'no read lease: the store is read-only, so collection may remove this checkpoint while it is read',
         {
           version: `${id.version}`,
         },

@@ -83,7 +83,7 @@ export async function releaseLease(run: RunContext, id: string, { signal }: Wait
   if (parseLeaseKey(key) === null) {
     throw new CheckpointError(
       'InvalidArgument',
-      `${shown(id)} is no lease: it is given as it was told when the lease was taken, such as 1200.1.3/reader-0123456789abcdef`,
+      `${shown(id)} is not a lease id, such as 1200.1.3/reader-0123456789abcdef`,
     );
   }
   try {
@@ -99,8 +99,8 @@ export async function releaseLease(run: RunContext, id: string, { signal }: Wait
     return true;
   } catch (error) {
     if (!isStopOf(error, signal)) throw error;
-    const message = `whether lease ${id} was released cannot be known now`;
-    const advice = ['release it again, or list the leases: a lease that is gone is released'];
+    const message = `it is not known whether lease ${id} was released`;
+    const advice = ['release it again, or list the leases: a lease that is not listed is released'];
     throw new CheckpointError('OutcomeUnknown', message, { context: { key, advice }, cause: error });
   }
 }

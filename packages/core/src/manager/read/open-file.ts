@@ -81,7 +81,10 @@ export class OpenFile {
     if (this.signal.aborted) return;
     const { run, name } = this.#parts;
     this.#forgetHandle = whenDropped(handle, () => {
-      run.logger.log('info', `"${name}" was dropped while it was open: close or cancel it to free it sooner`);
+      run.logger.log(
+        'info',
+        `"${name}" was dropped while it was open; close or cancel it to free its memory sooner`,
+      );
       void this.end(new CheckpointError('Aborted', `"${name}" was dropped`));
     });
   }

@@ -56,11 +56,11 @@ export async function restore(run: RunContext, options: RestoreOptions): Promise
       const damaged = checkpoint.id;
       skipped.push({ version: damaged.version, reason: error.message });
       options.onProgress?.({ type: 'skipped', version: damaged.version, reason: error.message });
-      run.logger.log('warn', `version ${damaged.version} is damaged and is passed over: ${error.message}`);
+      run.logger.log('warn', `version ${damaged.version} is damaged and is skipped: ${error.message}`);
       wanted = (head) => {
         const older = nextOlder(head.state, damaged);
         if (older) return older;
-        throw new CheckpointError('Corrupt', `no checkpoint is left that verifies: ${error.message}`, {
+        throw new CheckpointError('Corrupt', `no checkpoint that verifies is left: ${error.message}`, {
           cause: error,
           context: error.context,
         });

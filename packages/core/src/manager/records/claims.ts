@@ -126,7 +126,7 @@ async function assertNotSuperseded(
   signal: AbortSignal,
 ): Promise<void> {
   if (!(await isAmong(run, place, { life, incarnations: lower }, signal))) return;
-  const message = `another life of writer ${place.writer} has taken the place of life "${life}"`;
+  const message = `another life of writer ${place.writer} has replaced life "${life}"`;
   throw refusal(run, place, 'process', message);
 }
 

@@ -88,7 +88,7 @@ export async function withLastLook<T>(
  * alone. Throws the error of the work if it fails within that time.
  */
 export async function waitAtMost(clock: Clock, timeoutMs: number, work: Promise<unknown>): Promise<void> {
-  const bounds = { clock, timeoutMs, what: 'ending what is under way', signal: undefined };
+  const bounds = { clock, timeoutMs, what: 'ending the work in progress', signal: undefined };
   await withDeadline(bounds, (until) => Promise.race([work, whenAborted(until)]));
 }
 

@@ -62,7 +62,7 @@ export function manifestProblem(manifest: Manifest, id: CheckpointId): string | 
   const misplaced = writers.findIndex(({ writer, incarnation, receiptKey: key }, index) => {
     return writer !== index || key !== receiptKey(id, writer, incarnation);
   });
-  if (misplaced >= 0) return `what stands at the place of writer ${misplaced} is not of its receipt`;
+  if (misplaced >= 0) return `the entry of writer ${misplaced} is not from its receipt`;
   try {
     checkLogicalNames(
       writers.flatMap(({ files }) => files.map(({ name }) => name)),

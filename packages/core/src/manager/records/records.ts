@@ -45,7 +45,7 @@ export function unknownRecord(
   return (cause) => {
     const token = writeToken({ of: 'record', key, sha256: sha256(bytes) });
     const context = { store: run.records.uri, key, token };
-    return new CheckpointError('OutcomeUnknown', `whether ${what} was written cannot be known now`, {
+    return new CheckpointError('OutcomeUnknown', `it is not known whether ${what} was written`, {
       context,
       cause,
     });
@@ -126,7 +126,7 @@ export async function deleteForTidiness(
     const results = await withDeadline(bounds, (until) => records.deleteMany(keys, { signal: until }));
     for (const { error } of results) if (error) throw error;
   } catch (error) {
-    logger.log('debug', `${what} failed, which does no harm`, { error: String(error) });
+    logger.log('debug', `${what} failed, which is harmless`, { error: String(error) });
   }
 }
 

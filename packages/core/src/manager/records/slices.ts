@@ -199,7 +199,7 @@ async function readList(
     idEquals(list.id, receipt.id) &&
     list.writer === receipt.writer &&
     list.incarnation === receipt.incarnation;
-  const problem = isOfWriter ? listProblem(ref, list.files) : 'it is of another writer or checkpoint';
+  const problem = isOfWriter ? listProblem(ref, list.files) : 'it belongs to another writer or checkpoint';
   if (problem) throw unusable(run, key, problem);
   return list.files;
 }

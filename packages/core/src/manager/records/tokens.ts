@@ -80,7 +80,7 @@ export function readToken(token: string): TokenContent {
   } catch (cause) {
     throw new CheckpointError(
       'InvalidArgument',
-      `this is no token of OutcomeUnknown: it begins with "${TOKEN_PREFIX}" and is given whole`,
+      `this is not a token of OutcomeUnknown: pass all of it, from "${TOKEN_PREFIX}" on`,
       { cause },
     );
   }

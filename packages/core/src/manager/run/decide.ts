@@ -99,7 +99,7 @@ export function unknownDecision(
   about?: ErrorContext,
 ): CheckpointError {
   const context = { ...about, store: store.uri, token };
-  const message = `whether ${what} took effect cannot be known now`;
+  const message = `it is not known whether ${what} took effect`;
   return new CheckpointError('OutcomeUnknown', message, { context, cause });
 }
 

@@ -5,7 +5,7 @@ import { parseCheckpointPrefix, parseClaimKey, versionsPrefix, writersPrefix } f
 import type { RunContext } from './context.ts';
 
 /** The consequence for a call that only reads. */
-export const NOTHING_TOLD = 'what the run held is not known';
+export const NOTHING_TOLD = 'the contents of the run are not known';
 
 /**
  * Called if the store shows no entry of the catalog, before a run is begun there or treated as
@@ -38,7 +38,7 @@ async function findRunKey(run: RunContext, signal: AbortSignal | undefined): Pro
 /** `key`: an object that only a run with a catalog has. `consequence`: what is not done. */
 export function lostCatalog({ store }: RunContext, key: string, consequence: string): CheckpointError {
   const advice = [
-    'stop every process of this run; if the catalog cannot be brought back, `admin.rebuildCatalog` writes a new one',
+    'stop every process of this run; if the catalog cannot be restored, `admin.rebuildCatalog` writes a new one',
   ];
   return new CheckpointError(
     'StoreRegressed',

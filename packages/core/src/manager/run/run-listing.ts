@@ -113,7 +113,7 @@ async function listOpenUploads(run: RunParts, signal: AbortSignal | undefined): 
   } catch (error) {
     throwIfAborted(signal);
     if (!isCheckpointError(error) || error.status !== 'permanent') throw error;
-    logger.log('info', `uploads without a record are not seen: ${toCheckpointError(error).message}`);
+    logger.log('info', `uploads without a record cannot be listed: ${toCheckpointError(error).message}`);
     return [];
   }
 }

@@ -24,7 +24,7 @@ export function checkCapture(options: ConsistencyOptions, version: bigint | unde
   const { consistency, stateVersion, pause } = options;
   const isPaused = consistency === 'paused';
   if (isPaused && typeof pause !== 'function') {
-    throw invalid(`consistency "paused" takes a function \`pause\`, which is ${typeof pause}`);
+    throw invalid(`consistency "paused" needs a function \`pause\`, which is ${typeof pause}`);
   }
   if (!isPaused && (pause ?? options.pauseTimeoutMs) !== undefined) {
     throw invalid('`pause` and `pauseTimeoutMs` are for consistency "paused"');
@@ -144,12 +144,12 @@ function assertSameVersion(
   if (consistency !== 'paused' || stateVersion === undefined || version === undefined) return;
   if (stateVersion === version) return;
   throw invalid(
-    `the state to be saved as version ${version} is of version ${stateVersion}; with consistency "paused" both have to be the same`,
+    `the state to be saved as version ${version} is of version ${stateVersion}; with consistency "paused" both must be the same`,
   );
 }
 
 function stagingSource({ name, source }: NamedSource) {
-  if ('lent' in source) throw new Error(`${name} is of another store: it is never staged`);
+  if ('lent' in source) throw new Error(`${name} is in another store, and such files are never staged`);
   return { name, source };
 }
 
@@ -157,7 +157,7 @@ function copiedSources(sources: readonly NamedSource[], copies: readonly StagedC
   if (copies.length !== sources.length) {
     throw new CheckpointError(
       'Unexpected',
-      `the staging made ${copies.length} copies of ${sources.length} files; it has to make one of each`,
+      `the staging made ${copies.length} copies of ${sources.length} files; it must make one of each`,
     );
   }
   return sources.map(({ name }, index) => {

@@ -42,7 +42,7 @@ export class LeftObjects {
   async find(name: string, sizeBytes: number, signal: AbortSignal): Promise<FinishedObject[]> {
     if (sizeBytes < this.#sizeBytesMin) return [];
     const { clock, settings, logger } = this.#run;
-    const what = `looking for what a former process has sent of "${name}"`;
+    const what = `looking for objects that an earlier process sent of "${name}"`;
     const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
     try {
       return await withDeadline(bounds, (until) => this.#find(name, sizeBytes, until));

@@ -50,7 +50,7 @@ export function recorderOf(
     takeLeft: left && (({ signal, ...sizes }) => left.take({ name, ...sizes }, signal)),
     findFinished: ({ sizeBytes, signal }) => finished.find(name, sizeBytes, signal),
     onKept: (keptBytes) => {
-      run.logger.log('debug', `"${name}": ${keptBytes} bytes that a former process had sent were kept`);
+      run.logger.log('debug', `"${name}": ${keptBytes} bytes that an earlier process had sent are used`);
       onProgress?.({ type: 'resumed', version, name, keptBytes });
     },
   });

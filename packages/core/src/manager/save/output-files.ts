@@ -171,7 +171,7 @@ function streamInto(
 
 function notWhole(outputs: readonly Output[]): CheckpointError {
   const files = outputs.map(({ name, failure }) => `"${name}" (${reasonText(failure?.reason)})`);
-  const message = `not written to the end: ${files.join(', ')}; write it again, or discard this checkpoint`;
+  const message = `not completely written: ${files.join(', ')}; write it again, or discard this checkpoint`;
   return new CheckpointError('InvalidArgument', message, { context: { name: outputs[0]?.name ?? '' } });
 }
 

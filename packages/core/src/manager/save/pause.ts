@@ -61,7 +61,7 @@ export async function whilePaused<T>(
     } finally {
       until.removeEventListener('abort', resumeEarly);
     }
-    doing = `pause(), ${what} and letting training go on`;
+    doing = `pause(), ${what} and resuming training`;
     // Rejects if time ran out before: data read after the end of the pause must not be delivered.
     const problem = await unlessAborted(resume(), until);
     if (problem) throw problem;
@@ -94,7 +94,7 @@ function resumeOnce(resume: unknown): Resume {
   if (typeof resume !== 'function') {
     throw new CheckpointError(
       'InvalidArgument',
-      `pause() resolved to ${resume === null ? 'null' : typeof resume}; it takes a function that lets training go on`,
+      `pause() resolved to ${resume === null ? 'null' : typeof resume}; it must resolve to a function that resumes training`,
     );
   }
   const call = async () => {
@@ -102,7 +102,7 @@ function resumeOnce(resume: unknown): Resume {
       await resume();
       return undefined;
     } catch (error) {
-      return hookError('letting training go on after pause()', error);
+      return hookError('resuming training after pause()', error);
     }
   };
   let outcome: ReturnType<Resume> | undefined;

@@ -100,7 +100,7 @@ export class SaveSession {
   ): Promise<KnownFiles | undefined> {
     if (dedupe === 'off') return undefined;
     if (!hasBlake3()) {
-      const why = 'unchanged files are sent again: there is no native BLAKE3 for this platform';
+      const why = 'unchanged files are sent again, because this platform has no native BLAKE3';
       this.#run.logger.log('warn', why);
       return undefined;
     }

@@ -39,7 +39,7 @@ export async function resolveSources(run: RunContext, options: SaveOptions): Pro
     throw new CheckpointError('InvalidArgument', 'a save takes exactly one of `dir`, `files` and `buffers`');
   }
   if (dir === undefined && (exclude.length > 0 || links !== undefined))
-    throw new CheckpointError('InvalidArgument', '`exclude` and `links` go with `dir`');
+    throw new CheckpointError('InvalidArgument', '`exclude` and `links` need `dir`');
   if (dir !== undefined) {
     const isExcluded = exclude.length === 0 ? undefined : excluding(exclude);
     const found = await localFiles(run).scan(dir, { isExcluded, links, signal });
@@ -66,7 +66,7 @@ export async function resolveSources(run: RunContext, options: SaveOptions): Pro
 
 /** The receipt must hold all empty directories. */
 function checkDirectories(directories: readonly DirectoryRecord[]): void {
-  const advice = 'leave some out (`exclude`)';
+  const advice = 'exclude some (`exclude`)';
   if (directories.length > DIRECTORY_COUNT_MAX)
     throw refusal(
       `there are ${directories.length} empty directories; one writer saves at most ${DIRECTORY_COUNT_MAX}: ${advice}`,
@@ -96,7 +96,7 @@ async function resolveSource(run: RunContext, name: string, source: SaveSource):
     // Its length is 0, so it would be saved as an empty file.
     if (source.buffer instanceof ArrayBuffer && source.buffer.detached)
       throw refusal(
-        `the memory of "${name}" was transferred away, by postMessage or structuredClone, before it was saved`,
+        `the memory of "${name}" was transferred by postMessage or structuredClone before it was saved`,
       );
     return { name, sizeBytes: source.byteLength, source: { bytes: source } };
   }

@@ -57,7 +57,7 @@ export class WriterRegistry {
     if (life !== undefined && attempt === undefined)
       throw new CheckpointError(
         'InvalidArgument',
-        `life "${life}" needs an attempt id: without one each process begins an attempt of its own`,
+        `life "${life}" needs an attempt id: without one, each process begins a new attempt`,
       );
     this.#life = life;
     this.#run = run;
@@ -131,7 +131,7 @@ export class WriterRegistry {
     if (highest < VERSION_MAX) return highest + 1n;
     throw new CheckpointError(
       'Conflict',
-      `no version is left: ${highest}, the highest that there can be, is committed or begun already`,
+      `no version is left: ${highest}, the highest possible version, is already committed or begun`,
       {
         context: {
           store: this.#run.store.uri,
@@ -151,7 +151,7 @@ export class WriterRegistry {
     if (this.#count !== writer.count) {
       throw new CheckpointError(
         'WorldSizeMismatch',
-        `this process has begun as one of ${this.#count} writers, now it says ${writer.count}`,
+        `this process began as one of ${this.#count} writers, but now says ${writer.count}`,
       );
     }
     const known = this.#places.get(writer.index);
@@ -194,7 +194,7 @@ export function assertVersionNamed(version: bigint | undefined, { count }: Write
   if (version !== undefined || count === 1) return;
   throw new CheckpointError(
     'InvalidArgument',
-    `with ${count} writers each save names its version, or they could disagree`,
+    `with ${count} writers each save must name its version, or they could disagree`,
   );
 }
 
