@@ -124,6 +124,23 @@ describe('a file of one shard, cut between two fields', () => {
     expect(reason).toContain('is complete: it has no required last field, and there is no other version');
   });
 
+  test('of two servers without a table: nothing tells it, unless another version has more', async () => {
+    const directory = join(root, `checkpoint-${count++}`);
+    const write = (version: number, ...second: (typeof KERNEL)[]) =>
+      writeFiles(join(directory, `version-${version}`), {
+        'variables-0-of-2.ckpt': joined(int(1, version), denseEntry(3, KERNEL)),
+        'variables-1-of-2.ckpt': joined(int(1, version), ...second.map((each) => denseEntry(3, each))),
+      });
+    await write(100);
+    const [reason] = (await asJson('elasticdl', 'inspect', directory)).suspicions;
+    expect(reason).toMatch(
+      /^it is not known whether the files of .* are complete: they have no required last field/,
+    );
+    await write(95, BIAS);
+    const [more] = (await asJson('elasticdl', 'inspect', directory)).suspicions;
+    expect(more).toContain('lacks variable "dense/bias:0", which ');
+  });
+
   test('of two servers, the one that lacks the infos that the other has', async () => {
     const files = sampleFiles({ version: 100, count: 2 });
     const name = 'variables-1-of-2.ckpt';

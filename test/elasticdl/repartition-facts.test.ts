@@ -161,10 +161,24 @@ test('of an id that is there twice the later row stays, at its own place', async
       ],
     }),
   );
-  expect(rowsOf(await restoreShard(set, { index: 0, count: 1 }))).toEqual([
+  const told: string[] = [];
+  const onSuspicion = (reason: string) => void told.push(reason);
+  expect(rowsOf(await restoreShard(set, { index: 0, count: 1, onSuspicion }))).toEqual([
     [7n, [3, 3]],
     [9n, [4, 4]],
     [8n, [5, 5]],
+  ]);
+  expect(told).toEqual(['table "e1" has 2 rows whose id a later row has too; the later row counts']);
+});
+
+test('a variable that two files have is told, and that of the last file is taken', async () => {
+  const set = setOf(shard({ dense: { v: [1], w: [1] } }), shard({ dense: { v: [2] } }));
+  const told: string[] = [];
+  const onSuspicion = (reason: string) => void told.push(reason);
+  const { dense } = await restoreShard(set, { index: 0, count: 1, onSuspicion });
+  expect([...new Float32Array(dense.get('v')!.data.slice().buffer)]).toEqual([2]);
+  expect(told).toEqual([
+    expect.stringMatching(/^several files of .* have variable "v"; that of the last file counts$/),
   ]);
 });
 

@@ -22,8 +22,8 @@ export interface CheckOptions {
   readonly numbering?: DtypeNumbering | undefined;
   readonly signal?: AbortSignal | undefined;
   /**
-   * Called for each sign that a file was cut off between two fields: see `findSuspicions`. Default:
-   * no search for such signs.
+   * Called for each sign that a file was cut off between two fields, or that two files have the
+   * same variable or row: see `findSuspicions`. Default: no search for such signs.
    */
   readonly onSuspicion?: ((reason: string) => void) | undefined;
 }

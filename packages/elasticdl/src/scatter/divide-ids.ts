@@ -36,6 +36,8 @@ export interface DividedTable {
   /** By slot: number of rows, and the bytes of their ids as varints. */
   readonly rowCounts: Float64Array;
   readonly idsBytes: Float64Array;
+  /** Number of rows that were dropped because a later row has the same id. */
+  readonly repeatedCount: number;
 }
 
 export interface DivideOptions {
@@ -61,6 +63,7 @@ export async function divideIds(
     parts: table.parts.map((part): DividedPart => ({ ...part, records: [] })),
     rowCounts: new Float64Array(wantedCount),
     idsBytes: new Float64Array(wantedCount),
+    repeatedCount: 0,
     range: { first: Number.POSITIVE_INFINITY, last: Number.NEGATIVE_INFINITY },
   }));
   const work = divided.flatMap((table) => table.parts.map((part) => ({ table, part })));
@@ -71,6 +74,7 @@ export async function divideIds(
 
 interface TableInWork extends DividedTable {
   readonly range: { first: number; last: number };
+  repeatedCount: number;
 }
 
 async function dividePart(table: TableInWork, part: DividedPart, options: DivideOptions): Promise<void> {
@@ -193,6 +197,7 @@ async function dropFromPart(
     const repeated = repeatedIn(record, sieve);
     if (repeated.length === 0) continue;
     discount(table, record, repeated, destinations);
+    table.repeatedCount += repeated.length;
     part.records[at] = await spool.keep(without(record, repeated), Number.POSITIVE_INFINITY);
   }
 }

@@ -36,6 +36,26 @@ const info = (fields: Partial<TableInfo> = {}): TableInfo => ({
   ...fields,
 });
 
+test('a variable in two files is known, and that of the last file counts', () => {
+  const [a, b] = [named({ dense: [tensor] }), named({ dense: [tensor, { ...tensor, name: 'w' }] })];
+  const model = mergeLayouts([a, b]);
+  expect([model.repeatedVariables, model.dense.get('v')?.file]).toEqual([['v'], 1]);
+  expect(mergeLayouts([b]).repeatedVariables).toEqual([]);
+});
+
+test.each<[string, Partial<TensorPlace>, string]>([
+  ['shapes', { shape: [2, 3] }, 'int32 [2, 3]'],
+  ['types', { dtype: 'float32' }, 'float32 [1]'],
+])('a variable of two %s in two files is Corrupt', (_, other, is) => {
+  const files = [named({ dense: [tensor] }), { ...named({ dense: [{ ...tensor, ...other }] }), name: 'b' }];
+  expect(() => mergeLayouts(files)).toThrow(
+    expect.objectContaining({
+      code: 'Corrupt',
+      message: `b: variable "v" at byte 0 is ${is}, and int32 [1] in a S7`,
+    }),
+  );
+});
+
 const of = (form: Form, numbering: DtypeNumbering | null, fields: Partial<ShardLayout> = {}) =>
   named({ form, numbering, dense: [tensor], ...fields });
 

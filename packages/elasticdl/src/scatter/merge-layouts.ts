@@ -35,6 +35,8 @@ export interface MergedModel {
   /** One for each table, with its type: the first that was found, in the order of the files. */
   readonly infos: readonly TableInfo[];
   readonly dense: ReadonlyMap<string, Part<TensorPlace>>;
+  /** Variables that several files have. That of the last file counts. */
+  readonly repeatedVariables: readonly string[];
   /** In the order of `infos`. */
   readonly tables: readonly MergedTable[];
 }
@@ -57,10 +59,7 @@ export function mergeLayouts(files: readonly NamedLayout[], named: bigint | null
   const version = commonVersion(files);
   if (version === 0 && named !== null && named > 0n) throw versionless(files, named);
   assertOneSchema(files);
-  const dense = new Map<string, Part<TensorPlace>>();
-  for (const [file, { layout }] of files.entries()) {
-    for (const place of layout.dense) dense.set(place.name, { file, place });
-  }
+  const { dense, repeatedVariables } = variablesOf(files);
   const parts = partsOfTables(files);
   assertNamesApart(files, dense, parts);
   const infos = mergedInfos(files, parts);
@@ -69,7 +68,33 @@ export function mergeLayouts(files: readonly NamedLayout[], named: bigint | null
     const found = parts.get(name) ?? [];
     return { name, dim, dtype, rowBytes: dim * itemBytes(dtype), parts: found };
   });
-  return { version, infos, dense, tables };
+  return { version, infos, dense, repeatedVariables, tables };
+}
+
+/** A server holds only the variables of its share, so files that belong together share none. */
+function variablesOf(files: readonly NamedLayout[]): Pick<MergedModel, 'dense' | 'repeatedVariables'> {
+  const dense = new Map<string, Part<TensorPlace>>();
+  const repeated = new Set<string>();
+  for (const [file, { name: fileName, layout }] of files.entries()) {
+    for (const place of layout.dense) {
+      const { name } = place;
+      const earlier = dense.get(name);
+      dense.set(name, { file, place });
+      if (earlier === undefined || earlier.file === file) continue;
+      repeated.add(name);
+      const [there, here] = [tensorText(earlier.place), tensorText(place)];
+      if (there === here) continue;
+      throw new CheckpointError(
+        'Corrupt',
+        `${fileName}: variable "${name}" at byte ${place.content.offsetBytes} is ${here}, and ${there} in ${files[earlier.file]?.name}`,
+      );
+    }
+  }
+  return { dense, repeatedVariables: [...repeated] };
+}
+
+function tensorText({ dtype, shape }: TensorPlace): string {
+  return `${dtype} [${shape.join(', ')}]`;
 }
 
 function commonVersion(files: readonly NamedLayout[]): number {

@@ -14,7 +14,8 @@ async function divided(
   const place = { name: 'e', dtype: 'float32' as const, dim: 1, rowCount: 0, values, ids: [] };
   const part = { file: 0, place, records: [await spool.keep(record, Number.POSITIVE_INFINITY)] };
   const table = { name: 'e', dtype: 'float32' as const, dim: 1, rowBytes, parts: [part] };
-  return { table, parts: [part], rowCounts: new Float64Array(1), idsBytes: new Float64Array(1) };
+  const counts = { rowCounts: new Float64Array(1), idsBytes: new Float64Array(1), repeatedCount: 0 };
+  return { table, parts: [part], ...counts };
 }
 
 async function rangesOf(rowBytes: number, positions: readonly number[], blockBytes: number) {

@@ -13,6 +13,7 @@ import {
   orNull,
   wholeNumber,
 } from '@holdfast/core/contract';
+import { quoted } from '../codec/read-errors.ts';
 import { readShardLayout } from '../codec/read-layout.ts';
 import { stringToId } from '../hash.ts';
 import { READING, type ReadingOptions } from '../reading-options.ts';
@@ -56,16 +57,18 @@ const SHARE = { idsInMemory: 1 / 4, structure: 1 / 16, arena: 1 / 2 } as const;
 /**
  * Gives each new shard its share: variables by the hash of their name, rows by their id, in the
  * order of the files and of the rows in them. If an id is repeated, the last row stays; if a
- * variable is, that of the last file. Every shard gets the infos of all tables, even of those
- * without rows there. If no file declares a table's type and initializer, they are `float32` and
- * `uniform`. All tables move, including those of optimizer slots.
+ * variable is, that of the last file. Both are suspicions, because servers share neither. Every
+ * shard gets the infos of all tables, even of those without rows there. If no file declares a
+ * table's type and initializer, they are `float32` and `uniform`. All tables move, including those
+ * of optimizer slots.
  *
  * Every byte of a file is read once. Resolves when every sink has ended and every source is
  * verified; until then do not trust what the sinks received. After a failure nothing is in flight.
  *
- * `Corrupt`: a file is damaged, the files do not belong together, or they have no version but the
- * set has one. The message names file, variable or table, and position. `InvalidArgument`: wrong
- * options, or rows too long for the memory. Errors of sinks and sources are thrown too.
+ * `Corrupt`: a file is damaged, the files do not belong together (as if two of them have a variable
+ * in two shapes), or they have no version but the set has one. The message names file, variable or
+ * table, and position. `InvalidArgument`: wrong options, or rows too long for the memory. Errors of
+ * sinks and sources are thrown too.
  */
 export async function scatterModel(
   set: ShardSet,
@@ -133,6 +136,7 @@ async function scattered(scatter: Scatter): Promise<{ readonly version: number }
     readBytes: Math.min(1024 * 1024, bufferBytes / 16),
     signal: stop.signal,
   });
+  tellRepeatedRows(tables, options);
   const dense = denseMoves(model, scatter);
   const bySink = Map.groupBy(dense, ({ sink }) => sink);
   const begin = (sink: ShardSink, slot: number) =>
@@ -165,6 +169,16 @@ async function tellSuspicions(
   if (onSuspicion === undefined) return;
   const found = await findSuspicions(set, layouts, model, { numbering, signal: stop.signal });
   for (const reason of found) onSuspicion(reason);
+}
+
+/** Also for a table in which the rows are equal: their values are not compared. */
+function tellRepeatedRows(tables: readonly DividedTable[], { onSuspicion }: ScatterOptions): void {
+  for (const { table, repeatedCount } of tables) {
+    if (repeatedCount === 0) continue;
+    const rows = repeatedCount === 1 ? '1 row' : `${repeatedCount} rows`;
+    const what = `table ${quoted(table.name)} has ${rows} whose id a later row has too`;
+    onSuspicion?.(`${what}; the later row counts`);
+  }
 }
 
 async function readLayouts(

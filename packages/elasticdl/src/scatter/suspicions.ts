@@ -1,7 +1,8 @@
 /**
- * Finds signs that a file was cut off. A cut inside a field shows when the field is read, but a cut
- * between two fields leaves valid protobuf. The last fields are then missing. They are noticed by
- * what every writer writes last, or by comparison with another version.
+ * Finds signs that a file was cut off, or is of another checkpoint. A cut inside a field shows when
+ * the field is read, but a cut between two fields leaves valid protobuf. The last fields are then
+ * missing. They are noticed by what every writer writes last, or by comparison with another
+ * version.
  */
 
 import { atATime, isCheckpointError } from '@holdfast/core/contract';
@@ -24,7 +25,7 @@ const NAMED_MAX = 5;
  * Reasons in words, each about one file or the whole set; empty if nothing looks wrong. If no file
  * has an info of a table, the files alone cannot show a cut. The structure of another version is
  * then read (`openOther` of the set). If there is no other version, that is a reason too, but only
- * for a lone file outside a run: in a run, the bytes are those that the writers delivered.
+ * outside a run: in a run, the bytes are those that the writers delivered.
  */
 export async function findSuspicions(
   set: Pick<ShardSet, 'where' | 'writers' | 'openOther' | 'shards'>,
@@ -33,15 +34,24 @@ export async function findSuspicions(
   options: SuspicionOptions = {},
 ): Promise<readonly string[]> {
   const shardCount = set.shards[0]?.count ?? files.length;
-  const found = suspicionsIn(files, shardCount);
+  const found = [...suspicionsIn(files, shardCount), ...variablesInSeveral(set.where, model)];
   if (found.length > 0 || files.some(({ layout }) => layout.infos.length > 0)) return found;
   const other = await readOther(set, options);
   if (other !== null) return missingBeside(set.where, model, other);
   const isRun = set.writers !== undefined;
   const isEmpty = model.dense.size === 0;
-  if (isRun || isEmpty || shardCount > 1) return [];
-  const why = 'it has no required last field, and there is no other version to compare it with';
-  return [`it is not known whether ${files[0]?.name} is complete: ${why}`];
+  if (isRun || isEmpty) return [];
+  const isLone = files.length === 1;
+  const what = isLone ? `${files[0]?.name} is complete` : `the files of ${set.where} are complete`;
+  const [it, have] = isLone ? ['it', 'it has'] : ['them', 'they have'];
+  const why = `${have} no required last field, and there is no other version to compare ${it} with`;
+  return [`it is not known whether ${what}: ${why}`];
+}
+
+/** Which of them ElasticDL would have loaded depends on the order of its servers. */
+function variablesInSeveral(where: string, { repeatedVariables: names }: MergedModel): string[] {
+  if (names.length === 0) return [];
+  return [`several files of ${where} have ${namesText('variable', names)}; that of the last file counts`];
 }
 
 /** Signs within the files of a checkpoint of `shardCount` shards, and between them. Pure. */
