@@ -102,7 +102,7 @@ describe('a token', () => {
     const { server, store } = await storeThatTakes(() => true);
     const error = await errorOf(store.create('a', Buffer.from('x')));
     expect(error).toMatchObject({ code: 'InvalidConfig', status: 'permanent' });
-    expect(error.message).toContain('token of the credentials holds a control character');
+    expect(error.message).toContain('token of the credentials contains a control character');
     expect(inspect(error)).not.toContain('canary-token');
     expect(server.requests).toHaveLength(0);
   });

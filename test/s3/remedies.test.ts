@@ -239,7 +239,7 @@ describe('credentials that have expired', () => {
         for (const call of [store.create('a', BYTES), firstPage(store)]) {
           const error = await errorOf(call as Promise<unknown>);
           expect(error).toMatchObject({ code: 'InvalidConfig', status: 'permanent' });
-          expect(error.message).toContain(`${words} holds a control character`);
+          expect(error.message).toContain(`${words} contains a control character`);
           expect(inspect(error)).not.toContain(value.trim());
         }
       }

@@ -25,16 +25,23 @@ export function foldersNotKebabCase(repository: Repository): string[] {
   return [...new Set(folders.map((segments) => segments.join('/')))].map((path) => `${path}: use kebab-case`);
 }
 
-const ADAPTER_FILES = ['index.ts', 'config.ts', 'store.ts', 'upload.ts', 'errors.ts'];
+const ADAPTER_FILES = ['index', 'config', 'store', 'upload', 'errors'];
+const CLOUD_FILES = [
+  ...ADAPTER_FILES,
+  ...['client', 'copy', 'credentials', 'headers', 'inspect', 'objects', 'open-uploads'],
+];
 
 /** The same file names in every adapter, so that two can be read side by side. */
 export function adaptersWithOtherFiles(repository: Repository): string[] {
   const folders = new Set([...repository.keys()].map(packageFolder));
   return [...folders]
     .filter((folder) => folder?.startsWith('packages/store-'))
-    .flatMap((folder) => ADAPTER_FILES.map((name) => `${folder}/src/${name}`))
+    .flatMap((folder) => {
+      const names = folder === 'packages/store-local' ? ADAPTER_FILES : CLOUD_FILES;
+      return names.map((name) => `${folder}/src/${name}.ts`);
+    })
     .filter((path) => !repository.has(path))
-    .map((path) => `${path}: every adapter has this file`);
+    .map((path) => `${path}: every such adapter has this file`);
 }
 
 /**

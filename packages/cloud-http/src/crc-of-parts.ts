@@ -1,4 +1,4 @@
-import { type CompleteOptions, crc32cCombine, type PartReceipt } from '@holdfast/core/contract';
+import { crc32cCombine, type PartReceipt } from '@holdfast/core/contract';
 import { objectError, type StoreSubject } from './errors.ts';
 
 /**
@@ -17,14 +17,14 @@ export function crcOfParts(
 
 /**
  * For stores that verify each part but receive no checksum of the whole. Passes if a part has no
- * checksum.
+ * checksum, or the whole has none.
  */
 export function assertCrcOfParts(
   subject: StoreSubject,
   parts: readonly PartReceipt[],
-  { crc32c }: Pick<CompleteOptions, 'crc32c'>,
+  { crc32c }: { readonly crc32c?: number | undefined },
 ): void {
   const found = crcOfParts(parts) ?? crc32c;
-  if (found === crc32c) return;
+  if (crc32c === undefined || found === crc32c) return;
   throw objectError('Corrupt', subject, `has parts whose combined CRC32C is ${found}; expected ${crc32c}`);
 }

@@ -1,26 +1,28 @@
 import { atATime, type CheckpointError, type DeleteResult } from '@holdfast/core/contract';
+import type { Place } from './object-answers.ts';
 
 /** Concurrent requests of one `deleteMany` that sends one request per key. */
 const DELETES_MAX = 32;
 
 /**
- * Sends one request per key, for stores without a useful batch delete. `work` deletes one key. A
+ * Sends one request per key, for stores without a useful batch delete. `work` deletes one object. A
  * missing object counts as deleted. A failure of one key does not stop the others, unless the
  * signal has fired.
  */
 export function deleteEach(
-  keys: readonly string[],
+  places: readonly Place[],
   signal: AbortSignal | undefined,
-  work: (key: string) => Promise<unknown>,
-  toError: (error: unknown, key: string) => CheckpointError,
+  work: (place: Place) => Promise<unknown>,
+  toError: (error: unknown, place: Place) => CheckpointError,
 ): Promise<DeleteResult[]> {
-  return atATime(keys, DELETES_MAX, async (key): Promise<DeleteResult> => {
+  return atATime(places, DELETES_MAX, async (place): Promise<DeleteResult> => {
+    const { key } = place;
     try {
-      await work(key);
+      await work(place);
       return { key };
     } catch (error) {
       if (signal?.aborted) throw error;
-      return { key, error: toError(error, key) };
+      return { key, error: toError(error, place) };
     }
   });
 }

@@ -1,6 +1,12 @@
 /** What the adapters of cloud stores share. */
 
 export { type Trust, trustedCertificates } from './certificates.ts';
+export {
+  CloudStore,
+  type ObjectRequests,
+  type ReadAnswer,
+  type ReadRequest,
+} from './cloud-store.ts';
 export { assertCrcOfParts, crcOfParts } from './crc-of-parts.ts';
 export { CredentialsError, credentialsFailure } from './credentials-error.ts';
 export { deleteEach } from './delete-each.ts';
@@ -24,14 +30,15 @@ export {
 } from './errors.ts';
 export { daysText, fact } from './facts.ts';
 export { LibraryFailure } from './library-failure.ts';
+export { type BucketPage, listInOrder, nextPosition, type PageRequest } from './listing.ts';
+export { type Place, pathInBucket, replaced } from './object-answers.ts';
 export {
-  assertCreateSize,
-  assertOffset,
-  assertUntouched,
-  pathInBucket,
-  refuseLarger,
-  replaced,
-} from './object-answers.ts';
+  type Completion,
+  type PartsPage,
+  PartUpload,
+  type UploadHome,
+  type UploadToken,
+} from './part-upload.ts';
 export { LOGIN_ADVICE, Proxies, ProxyRefusal } from './proxy.ts';
 export { Remedies, type Remedy, StoreClock } from './remedies.ts';
 export { type Expiring, Renewed } from './renewed.ts';

@@ -4,6 +4,12 @@ import type { CheckpointError } from '@holdfast/core/contract';
 import { DirectHttpError } from '@holdfast/direct-http';
 import { objectError, type StoreSubject } from './errors.ts';
 
+/** The key as the engine knows it, and as it is in the bucket. */
+export interface Place {
+  readonly key: string;
+  readonly path: string;
+}
+
 /** A proxy may compress an answer, or send a part of it from its cache. */
 export function assertUntouched(status: number, headers: Readonly<Record<string, string>>): void {
   const encoding = headers['content-encoding'] ?? 'identity';

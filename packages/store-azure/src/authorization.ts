@@ -2,7 +2,7 @@
 
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 import type { AzureConfig } from './config.ts';
-import { type IdentityTokens, identityTokens } from './identity.ts';
+import { type IdentityTokens, identityTokens } from './credentials.ts';
 import { readSas } from './shared-access.ts';
 
 /** A request that still lacks its credentials. */

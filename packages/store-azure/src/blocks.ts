@@ -1,9 +1,10 @@
-/** Lists an upload's data in Azure: the uncommitted blocks of a blob. */
+/** Uncommitted blocks of a blob, which are an upload's data in Azure, and their commit. */
 
+import type { TransportAnswer } from '@holdfast/cloud-http';
+import { blockListXml, parseBlockList } from './answers.ts';
 import { type BlockName, parseBlockName } from './block-names.ts';
 import type { AzureConnection } from './client.ts';
 import { AzureRefusal, foreignSuccess, isOfAzure } from './errors.ts';
-import { parseBlockList } from './xml.ts';
 
 export interface UploadBlock {
   readonly name: string;
@@ -28,7 +29,7 @@ export async function uncommittedBlocks(
       signal,
     });
     const list = parseBlockList(new TextDecoder().decode(body), isOfAzure(headers));
-    if (list === null) throw foreignSuccess(status, headers);
+    if (list === null) throw foreignSuccess({ status, headers });
     return list.flatMap(({ name, sizeBytes }) => {
       const block = parseBlockName(name);
       return block === null ? [] : [{ name, block, sizeBytes }];
@@ -37,4 +38,29 @@ export async function uncommittedBlocks(
     if (error instanceof AzureRefusal && error.code === 'BlobNotFound') return [];
     throw error;
   }
+}
+
+export interface BlockCommit {
+  /** Names of the blocks in base64, in the order of the blob. */
+  readonly ids: readonly string[];
+  /** As headers. */
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Makes a blob of blocks, unless there is one. */
+export function commitBlocks(
+  connection: AzureConnection,
+  blob: string,
+  { ids, metadata, signal }: BlockCommit,
+): Promise<TransportAnswer> {
+  return connection.send({
+    operation: 'complete',
+    method: 'PUT',
+    blob,
+    query: { comp: 'blocklist' },
+    headers: { 'content-type': 'application/xml', 'if-none-match': '*', ...metadata },
+    body: blockListXml(ids),
+    signal,
+  });
 }

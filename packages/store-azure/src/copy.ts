@@ -5,11 +5,12 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { dateMs, objectError, plainEtag, replaced, type TransportAnswer } from '@holdfast/cloud-http';
-import type { CopyOptions, ObjectInfo } from '@holdfast/core/contract';
+import { objectError, plainEtag, replaced, type TransportAnswer } from '@holdfast/cloud-http';
+import { atATime, type CopyOptions, type ObjectInfo } from '@holdfast/core/contract';
+import { commitBlocks } from './blocks.ts';
 import type { AzureConnection } from './client.ts';
 import { AzureRefusal, type AzureSubject, foreignSuccess, storeError } from './errors.ts';
-import { blockListXml } from './xml.ts';
+import { writtenBlob } from './objects.ts';
 
 const MIB = 1024 * 1024;
 /** Largest blob that one request copies. */
@@ -69,14 +70,9 @@ export async function copyBlob(
     options,
   };
   try {
-    const { headers } = await (sizeBytes <= WHOLE_BYTES_MAX ? copyWhole(copy) : copyBlocks(copy));
+    const answer = await (sizeBytes <= WHOLE_BYTES_MAX ? copyWhole(copy) : copyBlocks(copy));
     options.onProgress?.(sizeBytes);
-    return {
-      key: target.key,
-      sizeBytes,
-      etag: plainEtag(headers['etag']),
-      createdAtMs: dateMs(headers['last-modified'] ?? headers['date']),
-    };
+    return { key: target.key, ...writtenBlob(answer, sizeBytes) };
   } catch (error) {
     if (!(error instanceof AzureRefusal)) throw error;
     if (isOutOfReach(error)) return null;
@@ -92,7 +88,7 @@ async function headOf(source: CopyEnd, signal: AbortSignal | undefined): Promise
     // The error concerns the source, not the subject of the call.
     throw error instanceof AzureRefusal ? storeError(error, 'look at', source) : error;
   });
-  if (answer.headers['content-length'] === undefined) throw foreignSuccess(answer.status, answer.headers);
+  if (answer.headers['content-length'] === undefined) throw foreignSuccess(answer);
   return answer;
 }
 
@@ -105,7 +101,7 @@ async function copyWhole({ target, headers, metadata, options }: Copy): Promise<
     body: NOTHING,
     signal: options.signal,
   });
-  if (answer.headers['x-ms-copy-status'] !== 'success') throw foreignSuccess(answer.status, answer.headers);
+  if (answer.headers['x-ms-copy-status'] !== 'success') throw foreignSuccess(answer);
   return answer;
 }
 
@@ -114,29 +110,16 @@ async function copyBlocks(copy: Copy): Promise<TransportAnswer> {
   const uploadId = randomUUID().replaceAll('-', '');
   const ranges = copyRanges(sizeBytes);
   let copiedBytes = 0;
-  const copyBlock = async ({ start, end }: Range, index: number): Promise<string> => {
+  // When this rejects, no request is pending any more.
+  const ids = await atATime(ranges, BLOCKS_AT_A_TIME, async ({ start, end }, index) => {
     const id = Buffer.from(`${uploadId}copy${String(index).padStart(6, '0')}`).toString('base64');
     await putBlockFromUrl(copy, id, { start, end });
     copiedBytes += end - start;
     options.onProgress?.(copiedBytes);
     return id;
-  };
-  const ids: string[] = [];
-  for (let first = 0; first < ranges.length; first += BLOCKS_AT_A_TIME) {
-    const some = ranges.slice(first, first + BLOCKS_AT_A_TIME);
-    ids.push(...(await Promise.all(some.map((range, index) => copyBlock(range, first + index)))));
-  }
-  const answer = await target.connection.send({
-    operation: 'complete',
-    method: 'PUT',
-    blob: target.blob,
-    query: { comp: 'blocklist' },
-    headers: { 'content-type': 'application/xml', 'if-none-match': '*', ...metadata },
-    body: blockListXml(ids),
-    signal: options.signal,
   });
-  if (answer.headers['etag'] === undefined) throw foreignSuccess(answer.status, answer.headers);
-  return answer;
+  const { signal } = options;
+  return commitBlocks(target.connection, target.blob, { ids, metadata, signal });
 }
 
 /** End exclusive. */

@@ -262,7 +262,7 @@ describe('somebody else has answered', () => {
   });
 
   it('a success in another form is none', () => {
-    const error = storeError(foreignSuccess(200, HEADERS), 'list', subject());
+    const error = storeError(foreignSuccess({ status: 200, headers: HEADERS }), 'list', subject());
     expect(error.code).toBe('InvalidConfig');
     expect(error.message).toContain('HTTP 200 in another form');
   });

@@ -52,7 +52,7 @@ export function isOfAzure(headers: RefusedAnswer['headers']): boolean {
 }
 
 /** A success in a form that Azure never uses: another server answered. */
-export function foreignSuccess(status: number, headers: RefusedAnswer['headers']): AzureRefusal {
+export function foreignSuccess({ status, headers }: Pick<RefusedAnswer, 'status' | 'headers'>): AzureRefusal {
   const { 'x-ms-request-id': _, ...rest } = headers;
   return new AzureRefusal({ status, headers: rest, hasBody: true }, '', '');
 }

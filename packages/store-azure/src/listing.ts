@@ -1,6 +1,6 @@
 /** Lists a container in the order of the keys' bytes, whatever order the store uses. */
 
-import { brokenAnswer, dateMs, objectError, plainEtag } from '@holdfast/cloud-http';
+import { dateMs, nextPosition, objectError, plainEtag } from '@holdfast/cloud-http';
 import {
   compareUtf8,
   isObjectKey,
@@ -8,10 +8,10 @@ import {
   type ListPage,
   type ObjectInfo,
 } from '@holdfast/core/contract';
+import { type ListedBlob, type Listing, parseListing } from './answers.ts';
 import { keyOf, namePrefix } from './blob-name.ts';
 import type { AzureConnection } from './client.ts';
 import { foreignSuccess, isOfAzure } from './errors.ts';
-import { type ListedBlob, type Listing, parseListing } from './xml.ts';
 
 /** The store that is listed. */
 export interface ListedStore {
@@ -98,9 +98,8 @@ export async function requestPage(
       signal,
     });
     const listing = parseListing(new TextDecoder().decode(body), isOfAzure(headers));
-    if (listing === null) throw foreignSuccess(status, headers);
-    if (listing.nextMarker !== undefined && listing.nextMarker === marker)
-      throw brokenAnswer('it is not the last page, but does not name the next one');
+    if (listing === null) throw foreignSuccess({ status, headers });
+    nextPosition(marker, listing.nextMarker);
     return { ...listing, storeTimeMs: dateMs(headers['date']) };
   });
 }

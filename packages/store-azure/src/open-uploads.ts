@@ -3,18 +3,19 @@
  * say.
  */
 
-import { encodeToken, PART_SIZE_UNKNOWN } from '@holdfast/cloud-http';
+import { encodeToken, PART_SIZE_UNKNOWN, type Place, type UploadToken } from '@holdfast/cloud-http';
 import { atATime, isObjectKey, type OpenUpload } from '@holdfast/core/contract';
 import { keyOf, namePrefix } from './blob-name.ts';
 import { type UploadBlock, uncommittedBlocks } from './blocks.ts';
 import { requestPage } from './listing.ts';
-import type { Token, UploadParts } from './upload.ts';
+import type { AzureUploadHome } from './upload.ts';
 
 /** Concurrent requests for lists of blocks. */
 const LISTS_AT_A_TIME = 16;
 
 export async function* listUploads(
-  store: UploadParts,
+  store: AzureUploadHome,
+  placeOf: (key: string) => Place,
   prefix: string,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<OpenUpload, void, void> {
@@ -34,7 +35,7 @@ export async function* listUploads(
       .filter((key) => key.startsWith(prefix) && isObjectKey(key));
     const found = await run(() =>
       atATime(keys, LISTS_AT_A_TIME, async (key) =>
-        uploadsOf(key, await uncommittedBlocks(store.connection, store.nameOf(key), signal)),
+        uploadsOf(key, await uncommittedBlocks(store.connection, placeOf(key).path, signal)),
       ),
     );
     yield* found.flat();
@@ -51,7 +52,7 @@ function uploadsOf(key: string, blocks: readonly UploadBlock[]): OpenUpload[] {
     const sizeBytes = blocks
       .filter((other) => other.block.kind === 'part' && other.block.uploadId === uploadId)
       .reduce((sum, part) => sum + part.sizeBytes, 0);
-    const token = encodeToken({ key, uploadId, partSizeBytes: PART_SIZE_UNKNOWN } satisfies Token);
+    const token = encodeToken({ key, uploadId, partSizeBytes: PART_SIZE_UNKNOWN } satisfies UploadToken);
     return [{ key, token, beganAtMs, sizeBytes }];
   });
 }

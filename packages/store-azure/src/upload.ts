@@ -7,53 +7,30 @@
 
 import { randomUUID } from 'node:crypto';
 import {
-  assertComplete,
-  assertPart,
-  assertPartSize,
   base64Crc,
-  dateMs,
+  type Completion,
   decodeToken,
-  encodeToken,
   isTokenPartSize,
   objectError,
-  plainEtag,
-  type StoreCalls,
-  type StoreSubject,
+  type PartsPage,
+  PartUpload,
+  type Place,
   type TransportAnswer,
+  type UploadHome,
+  type UploadToken,
 } from '@holdfast/cloud-http';
-import type {
-  CallOptions,
-  CheckpointError,
-  CompleteOptions,
-  ObjectInfo,
-  PartOptions,
-  PartReceipt,
-  StoreCapabilities,
-  Upload,
-} from '@holdfast/core/contract';
+import type { ObjectInfo, PartOptions, PartReceipt, Upload } from '@holdfast/core/contract';
 import { blockName, parseBlockName } from './block-names.ts';
-import { type UploadBlock, uncommittedBlocks } from './blocks.ts';
-import { md5Header } from './checksum.ts';
+import { commitBlocks, type UploadBlock, uncommittedBlocks } from './blocks.ts';
 import type { AzureConnection } from './client.ts';
 import type { AzureConfig } from './config.ts';
-import { AzureRefusal, foreignSuccess } from './errors.ts';
-import { blockListXml } from './xml.ts';
+import { AzureRefusal } from './errors.ts';
+import { md5Header } from './headers.ts';
+import { writtenBlob } from './objects.ts';
 
-/** State that uploads share with their store. */
-export interface UploadParts {
+export interface AzureUploadHome extends UploadHome {
   readonly config: AzureConfig;
   readonly connection: AzureConnection;
-  readonly capabilities: StoreCapabilities;
-  readonly calls: StoreCalls;
-  /** Blob name of this key. */
-  readonly nameOf: (key: string) => string;
-}
-
-export interface Token {
-  readonly key: string;
-  /** 32 hexadecimal digits. */
-  readonly uploadId: string;
-  readonly partSizeBytes: number;
 }
 
 /** Content of a mark: a block must not be empty. */
@@ -62,55 +39,40 @@ const MARK = new TextEncoder().encode('-');
 type Mark = { readonly kind: 'begun'; readonly beganAtMs: number } | { readonly kind: 'aborted' };
 
 export async function beginUpload(
-  store: UploadParts,
-  key: string,
+  home: AzureUploadHome,
+  { key, path }: Place,
   partSizeBytes: number,
   signal: AbortSignal | undefined,
 ): Promise<Upload> {
-  assertPartSize({ store: store.config.uri, key }, store.capabilities, partSizeBytes);
   const uploadId = randomUUID().replaceAll('-', '');
-  const upload = new AzureUpload(store, { key, uploadId, partSizeBytes });
+  const upload = new AzureUpload(home, path, { key, uploadId, partSizeBytes });
   await upload.mark({ kind: 'begun', beganAtMs: Date.now() }, signal);
   return upload;
 }
 
-export async function resumeUpload(
-  store: UploadParts,
-  text: string,
-  signal: AbortSignal | undefined,
-): Promise<Upload> {
-  const subject = { store: store.config.uri };
-  const token = decodeToken<Token>(
-    subject,
+/** The upload of a token. Sends nothing. `uploadId`: 32 hexadecimal digits. */
+export function uploadOf(home: AzureUploadHome, placeOf: (key: string) => Place, text: string): Upload {
+  const token = decodeToken<UploadToken>(
+    { store: home.config.uri },
     text,
     ({ key, uploadId, partSizeBytes }) =>
       typeof key === 'string' &&
       typeof uploadId === 'string' &&
       /^[0-9a-f]{32}$/.test(uploadId) &&
-      isTokenPartSize(store.capabilities, partSizeBytes),
+      isTokenPartSize(home.capabilities, partSizeBytes),
   );
-  const upload = new AzureUpload(store, token);
-  await upload.listParts({ signal }); // Fails if the upload is gone.
-  return upload;
+  return new AzureUpload(home, placeOf(token.key).path, token);
 }
 
-class AzureUpload implements Upload {
-  readonly key: string;
-  readonly token: string;
-  readonly partSizeBytes: number;
-  readonly #store: UploadParts;
-  readonly #subject: StoreSubject;
+class AzureUpload extends PartUpload {
+  readonly #home: AzureUploadHome;
   readonly #blob: string;
   readonly #uploadId: string;
-  #isAborted = false;
 
-  constructor(store: UploadParts, token: Token) {
-    this.key = token.key;
-    this.token = encodeToken(token);
-    this.partSizeBytes = token.partSizeBytes;
-    this.#store = store;
-    this.#subject = { store: store.config.uri, key: token.key };
-    this.#blob = store.nameOf(token.key);
+  constructor(home: AzureUploadHome, blob: string, token: UploadToken) {
+    super(home, token);
+    this.#home = home;
+    this.#blob = blob;
     this.#uploadId = token.uploadId;
   }
 
@@ -119,49 +81,36 @@ class AzureUpload implements Upload {
     await this.#putBlock(blockName({ uploadId: this.#uploadId, ...mark }), MARK, { signal });
   }
 
-  putPart(index: number, bytes: Uint8Array, options: PartOptions): Promise<PartReceipt> {
-    return this.#run('send a part of', options.signal, async () => {
-      this.#assertAlive();
-      const { maxParts } = this.#store.capabilities;
-      assertPart(this.#subject, { partSizeBytes: this.partSizeBytes, maxParts }, index, bytes.byteLength);
-      const { crc32c } = options;
-      const name = blockName({ uploadId: this.#uploadId, kind: 'part', index, crc32c });
-      // Azure rejects empty blocks, and an empty part adds nothing.
-      if (bytes.byteLength > 0) await this.#putBlock(name, bytes, options);
-      return { index, sizeBytes: bytes.byteLength, crc32c, etag: name };
-    });
+  protected async sendPart(
+    index: number,
+    bytes: Uint8Array,
+    options: PartOptions,
+  ): Promise<Pick<PartReceipt, 'crc32c' | 'etag'>> {
+    const { crc32c } = options;
+    const etag = blockName({ uploadId: this.#uploadId, kind: 'part', index, crc32c });
+    // Azure rejects empty blocks, and an empty part adds nothing.
+    if (bytes.byteLength > 0) await this.#putBlock(etag, bytes, options);
+    return { crc32c, etag };
   }
 
-  listParts({ signal }: CallOptions = {}): Promise<PartReceipt[]> {
-    return this.#run('list the parts of', signal, async () => {
-      const parts = new Map((await this.#parts(signal)).map((part) => [part.index, part]));
-      return [...parts.values()].sort((a, b) => a.index - b.index);
-    });
+  protected async partsPage(_: string | undefined, signal: AbortSignal | undefined): Promise<PartsPage> {
+    const parts = new Map((await this.#parts(signal)).map((part) => [part.index, part]));
+    return { parts: [...parts.values()].sort((a, b) => a.index - b.index) };
   }
 
-  complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo> {
-    return this.#run('complete', options.signal, async () => {
-      this.#assertAlive();
-      assertComplete(this.#subject, this.partSizeBytes, parts, options);
-      this.#assertSame(parts, await this.#parts(options.signal));
-      const { headers } = await this.#commit(parts, options);
-      return {
-        key: this.key,
-        sizeBytes: options.sizeBytes,
-        etag: plainEtag(headers['etag']),
-        createdAtMs: dateMs(headers['last-modified'] ?? headers['date']),
-      };
-    });
+  protected async sendCompletion(
+    parts: readonly PartReceipt[],
+    options: Completion,
+  ): Promise<Omit<ObjectInfo, 'key'>> {
+    this.#assertSame(parts, await this.#parts(options.signal));
+    return writtenBlob(await this.#commit(parts, options), options.sizeBytes);
   }
 
-  abort({ signal }: CallOptions = {}): Promise<void> {
-    return this.#run('abort an upload to', signal, async () => {
-      this.#isAborted = true;
-      const blocks = await this.#blocks(signal);
-      // For other processes the upload is aborted from here on. Its blocks expire after a week: any
-      // way to free them sooner would be visible under the key.
-      if (blocks.some(({ block }) => block.kind === 'begun')) await this.mark({ kind: 'aborted' }, signal);
-    });
+  protected async sendAbort(signal: AbortSignal | undefined): Promise<void> {
+    const blocks = await this.#blocks(signal);
+    // For other processes the upload is aborted from here on. Its blocks expire after a week: any
+    // way to free them sooner would be visible under the key.
+    if (blocks.some(({ block }) => block.kind === 'begun')) await this.mark({ kind: 'aborted' }, signal);
   }
 
   /**
@@ -169,11 +118,10 @@ class AzureUpload implements Upload {
    * or expired.
    */
   async #parts(signal: AbortSignal | undefined): Promise<PartReceipt[]> {
-    this.#assertAlive();
     const blocks = await this.#blocks(signal);
     const kinds = new Set(blocks.map(({ block }) => block.kind));
-    if (kinds.has('aborted')) throw this.#gone('it was aborted');
-    if (!kinds.has('begun')) throw this.#gone('it is completed, or has expired');
+    if (kinds.has('aborted')) throw this.gone('it was aborted');
+    if (!kinds.has('begun')) throw this.gone('it is completed, or has expired');
     return blocks.flatMap(({ name, block, sizeBytes }) =>
       block.kind === 'part' ? [{ index: block.index, sizeBytes, crc32c: block.crc32c, etag: name }] : [],
     );
@@ -181,7 +129,7 @@ class AzureUpload implements Upload {
 
   /** Blocks of this upload only. */
   async #blocks(signal: AbortSignal | undefined): Promise<UploadBlock[]> {
-    const blocks = await uncommittedBlocks(this.#store.connection, this.#blob, signal);
+    const blocks = await uncommittedBlocks(this.#home.connection, this.#blob, signal);
     return blocks.filter(({ block }) => block.uploadId === this.#uploadId);
   }
 
@@ -190,12 +138,12 @@ class AzureUpload implements Upload {
     body: Uint8Array,
     { onBytes, signal }: Pick<PartOptions, 'onBytes' | 'signal'>,
   ): Promise<void> {
-    await this.#store.connection.send({
+    await this.#home.connection.send({
       operation: 'putPart',
       method: 'PUT',
       blob: this.#blob,
       query: { comp: 'block', blockid: base64(name) },
-      headers: md5Header(this.#store.config, body),
+      headers: md5Header(this.#home.config, body),
       body,
       isRepeatable: true,
       onBytes,
@@ -204,30 +152,14 @@ class AzureUpload implements Upload {
   }
 
   /** If a blob exists already, this upload made it: no other upload has its key. */
-  async #commit(
-    parts: readonly PartReceipt[],
-    { crc32c, signal }: CompleteOptions,
-  ): Promise<TransportAnswer> {
+  async #commit(parts: readonly PartReceipt[], { crc32c, signal }: Completion): Promise<TransportAnswer> {
     const ids = parts.filter(({ sizeBytes }) => sizeBytes > 0).map(({ etag }) => base64(etag));
+    const metadata = crc32c === undefined ? {} : { 'x-ms-meta-crc32c': base64Crc(crc32c) };
     try {
-      const answer = await this.#store.connection.send({
-        operation: 'complete',
-        method: 'PUT',
-        blob: this.#blob,
-        query: { comp: 'blocklist' },
-        headers: {
-          'content-type': 'application/xml',
-          'if-none-match': '*',
-          'x-ms-meta-crc32c': base64Crc(crc32c),
-        },
-        body: blockListXml(ids),
-        signal,
-      });
-      if (answer.headers['etag'] === undefined) throw foreignSuccess(answer.status, answer.headers);
-      return answer;
+      return await commitBlocks(this.#home.connection, this.#blob, { ids, metadata, signal });
     } catch (error) {
       if (!(error instanceof AzureRefusal) || !COMPLETED_OR_GONE.includes(error.code)) throw error;
-      throw this.#gone('it is completed, or has expired', error);
+      throw this.gone('it is completed, or has expired', error);
     }
   }
 
@@ -237,27 +169,15 @@ class AzureUpload implements Upload {
     for (const { index, sizeBytes, etag } of parts) {
       const block = parseBlockName(etag);
       if (block?.uploadId !== this.#uploadId || block.kind !== 'part' || block.index !== index)
-        throw objectError('InvalidArgument', this.#subject, `has no part ${index} that is called ${etag}`);
+        throw objectError('InvalidArgument', this.subject, `has no part ${index} that is called ${etag}`);
       const foundBytes = sizeBytes === 0 ? 0 : sizes.get(etag);
       if (foundBytes === undefined)
-        throw objectError('InvalidArgument', this.#subject, `cannot be completed: part ${index} is missing`);
+        throw objectError('InvalidArgument', this.subject, `cannot be completed: part ${index} is missing`);
       if (foundBytes !== sizeBytes) {
         const what = `has a part ${index} of ${foundBytes} bytes in the store; expected ${sizeBytes}`;
-        throw objectError('Corrupt', this.#subject, what);
+        throw objectError('Corrupt', this.subject, what);
       }
     }
-  }
-
-  #run<T>(action: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    return this.#store.calls.run({ action, key: this.key, signal }, work);
-  }
-
-  #assertAlive(): void {
-    if (this.#isAborted) throw this.#gone('it was aborted');
-  }
-
-  #gone(why: string, cause?: unknown): CheckpointError {
-    return objectError('NotFound', this.#subject, `has no such upload: ${why}`, cause);
   }
 }
 

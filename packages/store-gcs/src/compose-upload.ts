@@ -9,28 +9,24 @@
 
 import { createHash, randomUUID } from 'node:crypto';
 import {
-  assertComplete,
   assertCrcOfParts,
-  assertPart,
-  encodeToken,
+  type Completion,
   HttpRefusal,
   objectError,
-  type StoreSubject,
+  type PartsPage,
+  PartUpload,
+  type Place,
 } from '@holdfast/cloud-http';
 import {
   atATime,
-  type CallOptions,
   type CheckpointError,
-  type CompleteOptions,
   type ObjectInfo,
   type PartOptions,
   type PartReceipt,
   STORE_OWN_PREFIX,
-  type Upload,
 } from '@holdfast/core/contract';
-import { assertNothingIsKept } from './bucket-settings.ts';
-import type { Place, UploadHome, UploadToken } from './upload-home.ts';
-import { type GcsObject, infoOf } from './values.ts';
+import { type GcsObject, infoOf } from './answers.ts';
+import type { GcsUploadHome, Token } from './upload-home.ts';
 import { earlierEffect, ifAbsent, written } from './written.ts';
 
 /** Maximum number of sources of one compose in GCS. */
@@ -56,7 +52,7 @@ interface Begun {
  * mark.
  */
 export async function* listComposeUploads(
-  home: UploadHome,
+  home: GcsUploadHome,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Begun & { uploadId: string; beganAtMs: number; sizeBytes: number }, void, void> {
   const folder = `${home.config.root}${STORE_OWN_PREFIX}compose/`;
@@ -78,7 +74,7 @@ export async function* listComposeUploads(
 
 /** Null: the mark is gone, or is not ours. */
 async function readMark(
-  { objects }: UploadHome,
+  { objects }: GcsUploadHome,
   name: string,
   signal: AbortSignal | undefined,
 ): Promise<Begun | null> {
@@ -94,7 +90,7 @@ async function readMark(
 }
 
 async function filesBelow(
-  { objects }: UploadHome,
+  { objects }: GcsUploadHome,
   folder: string,
   signal: AbortSignal | undefined,
 ): Promise<GcsObject[]> {
@@ -108,35 +104,27 @@ async function filesBelow(
   return [...files.values()];
 }
 
-export class ComposeUpload implements Upload {
-  readonly key: string;
-  readonly token: string;
-  readonly partSizeBytes: number;
-  readonly #home: UploadHome;
+export class ComposeUpload extends PartUpload {
+  readonly #home: GcsUploadHome;
   readonly #name: string;
   /** In the bucket, with a trailing '/'. */
   readonly #folder: string;
-  readonly #subject: StoreSubject;
-  #isAborted = false;
 
-  constructor(home: UploadHome, name: string, token: UploadToken) {
-    this.key = token.key;
-    this.token = encodeToken(token);
-    this.partSizeBytes = token.partSizeBytes;
+  constructor(home: GcsUploadHome, name: string, token: Token) {
+    super(home, token);
     this.#home = home;
     this.#name = name;
     this.#folder = `${home.config.root}${STORE_OWN_PREFIX}compose/${token.uploadId}/`;
-    this.#subject = { store: home.config.uri, key: token.key };
   }
 
   static async begin(
-    home: UploadHome,
+    home: GcsUploadHome,
     { key, path }: Place,
     partSizeBytes: number,
     signal: AbortSignal | undefined,
   ): Promise<ComposeUpload> {
     await assertNothingIsKept(home, signal);
-    const token = { strategy: 'compose', key, uploadId: randomUUID(), partSizeBytes } satisfies UploadToken;
+    const token = { strategy: 'compose', key, uploadId: randomUUID(), partSizeBytes } satisfies Token;
     const upload = new ComposeUpload(home, path, token);
     // For listings of uploads, and for people who find it.
     const text = Buffer.from(JSON.stringify({ key, partSizeBytes } satisfies Begun));
@@ -145,79 +133,76 @@ export class ComposeUpload implements Upload {
     return upload;
   }
 
-  putPart(index: number, bytes: Uint8Array, { crc32c, ...options }: PartOptions): Promise<PartReceipt> {
-    return this.#run('send a part of', options.signal, async () => {
-      this.#assertThere();
-      const { maxParts } = this.#home.capabilities;
-      const sizeBytes = bytes.byteLength;
-      assertPart(this.#subject, { partSizeBytes: this.partSizeBytes, maxParts }, index, sizeBytes);
-      const receipt = { index, sizeBytes, crc32c, etag: hex(crc32c) };
-      const object = await ifAbsent(
-        this.#home.objects.create(this.#folder + partName(receipt), bytes, { crc32c, ...options }),
-      );
-      if (object !== undefined)
-        await written(this.#home.objects, this.#subject, object, { sizeBytes, crc32c });
-      return receipt;
-    });
+  protected async sendPart(
+    index: number,
+    bytes: Uint8Array,
+    { crc32c, ...options }: PartOptions,
+  ): Promise<Pick<PartReceipt, 'crc32c' | 'etag'>> {
+    const sizeBytes = bytes.byteLength;
+    const etag = hex(crc32c);
+    const name = this.#folder + partName({ index, sizeBytes, etag });
+    const object = await ifAbsent(this.#home.objects.create(name, bytes, { crc32c, ...options }));
+    if (object !== undefined) await written(this.#home.objects, this.subject, object, { sizeBytes, crc32c });
+    return { crc32c, etag };
   }
 
-  listParts({ signal }: CallOptions = {}): Promise<PartReceipt[]> {
-    return this.#run('list the parts of', signal, async () => {
-      this.#assertThere();
-      const files = await filesBelow(this.#home, this.#folder, signal);
-      if (!files.some(({ name }) => name === `${this.#folder}${BEGUN}`)) throw this.#gone();
-      // If a part was sent again with other bytes, the last one counts.
-      const byAge = files.toSorted((a, b) => Number(a.generation) - Number(b.generation));
-      const parts = new Map<number, PartReceipt>();
-      for (const { name } of byAge) {
-        const [, index = '', etag = '', size] = PART.exec(name.slice(this.#folder.length)) ?? [];
-        if (size === undefined) continue;
-        const crc32c = Number.parseInt(etag, 16);
-        parts.set(Number(index), { index: Number(index), sizeBytes: Number(size), crc32c, etag });
-      }
-      return [...parts.values()].sort((a, b) => a.index - b.index);
-    });
+  protected async partsPage(_: undefined | string, signal: AbortSignal | undefined): Promise<PartsPage> {
+    const files = await filesBelow(this.#home, this.#folder, signal);
+    if (!files.some(({ name }) => name === `${this.#folder}${BEGUN}`)) throw this.#gone();
+    // If a part was sent again with other bytes, the last one counts.
+    const byAge = files.toSorted((a, b) => Number(a.generation) - Number(b.generation));
+    const parts = new Map<number, PartReceipt>();
+    for (const { name } of byAge) {
+      const [, index = '', etag = '', size] = PART.exec(name.slice(this.#folder.length)) ?? [];
+      if (size === undefined) continue;
+      const crc32c = Number.parseInt(etag, 16);
+      parts.set(Number(index), { index: Number(index), sizeBytes: Number(size), crc32c, etag });
+    }
+    return { parts: [...parts.values()].sort((a, b) => a.index - b.index) };
   }
 
-  complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo> {
-    return this.#run('complete', options.signal, async () => {
-      this.#assertThere();
-      assertComplete(this.#subject, this.partSizeBytes, parts, options);
-      assertCrcOfParts(this.#subject, parts, options);
-      await this.#assertBegun(options.signal);
-      const object = (await this.#earlier(options)) ?? (await this.#compose(parts, options));
-      // The upload ends only when all of it is deleted. A caller that repeats this call finds the
-      // object, and continues here.
-      await this.#clear(options.signal).catch((error: unknown) => {
-        // Without permission to delete, leave the parts to the bucket's lifecycle: the object
-        // exists all the same.
-        if (!(error instanceof HttpRefusal && error.status === 403)) throw error;
-      });
-      return infoOf(this.key, object);
+  protected async sendCompletion(
+    parts: readonly PartReceipt[],
+    options: Completion,
+  ): Promise<Omit<ObjectInfo, 'key'>> {
+    assertCrcOfParts(this.subject, parts, options);
+    await this.#assertBegun(options.signal);
+    const object = (await this.#earlier(options)) ?? (await this.#compose(parts, options));
+    // The upload ends only when all of it is deleted. A caller that repeats this call finds the
+    // object, and continues here.
+    await this.sendAbort(options.signal).catch((error: unknown) => {
+      // Without permission to delete, leave the parts to the bucket's lifecycle: the object
+      // exists all the same.
+      if (!(error instanceof HttpRefusal && error.status === 403)) throw error;
     });
+    return infoOf(object);
   }
 
-  abort({ signal }: CallOptions = {}): Promise<void> {
-    return this.#run('abort an upload to', signal, () => {
-      this.#isAborted = true;
-      return this.#clear(signal);
-    });
+  /** Deletes the mark last: until then the upload can be found and aborted. */
+  protected async sendAbort(signal: AbortSignal | undefined): Promise<void> {
+    const { objects } = this.#home;
+    const mark = `${this.#folder}${BEGUN}`;
+    const names = (await filesBelow(this.#home, this.#folder, signal))
+      .map(({ name }) => name)
+      .filter((name) => name !== mark);
+    await atATime(names, DELETES_MAX, (name) => objects.remove(name, { signal }));
+    await objects.remove(mark, { signal });
   }
 
   /**
    * Finds the object made by an earlier call whose answer was lost. Some of the parts may be gone
    * then.
    */
-  async #earlier(options: CompleteOptions): Promise<GcsObject | undefined> {
+  async #earlier(options: Completion): Promise<GcsObject | undefined> {
     try {
-      return await earlierEffect(this.#home.objects, this.#subject, this.#name, options);
+      return await earlierEffect(this.#home.objects, this.subject, this.#name, options);
     } catch (error) {
       if (error instanceof HttpRefusal && error.status === 404 && !error.isForeign) return undefined;
       throw error;
     }
   }
 
-  async #compose(parts: readonly PartReceipt[], options: CompleteOptions): Promise<GcsObject> {
+  async #compose(parts: readonly PartReceipt[], options: Completion): Promise<GcsObject> {
     const { signal } = options;
     const { objects } = this.#home;
     let names = parts.map((part) => this.#folder + partName(part));
@@ -232,19 +217,8 @@ export class ComposeUpload implements Upload {
       });
     }
     const composed = await ifAbsent(objects.compose(this.#name, names, { signal }));
-    if (composed === undefined) return earlierEffect(objects, this.#subject, this.#name, options);
-    return written(objects, this.#subject, composed, options);
-  }
-
-  /** Deletes the mark last: until then the upload can be found and aborted. */
-  async #clear(signal: AbortSignal | undefined): Promise<void> {
-    const { objects } = this.#home;
-    const mark = `${this.#folder}${BEGUN}`;
-    const names = (await filesBelow(this.#home, this.#folder, signal))
-      .map(({ name }) => name)
-      .filter((name) => name !== mark);
-    await atATime(names, DELETES_MAX, (name) => objects.remove(name, { signal }));
-    await objects.remove(mark, { signal });
+    if (composed === undefined) return earlierEffect(objects, this.subject, this.#name, options);
+    return written(objects, this.subject, composed, options);
   }
 
   async #assertBegun(signal: AbortSignal | undefined): Promise<void> {
@@ -256,23 +230,41 @@ export class ComposeUpload implements Upload {
     }
   }
 
-  #assertThere(): void {
-    if (this.#isAborted) throw this.#gone();
-  }
-
   #gone(): CheckpointError {
-    return objectError('NotFound', this.#subject, 'has no such upload: it is completed or aborted');
-  }
-
-  #run<T>(action: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    return this.#home.calls.run({ action, key: this.key, signal }, work);
+    return this.gone('it is completed or aborted');
   }
 }
 
-function partName({ index, etag, sizeBytes }: PartReceipt): string {
+function partName({ index, etag, sizeBytes }: Pick<PartReceipt, 'index' | 'etag' | 'sizeBytes'>): string {
   return `part-${String(index).padStart(5, '0')}-${etag}-${sizeBytes}`;
 }
 
 function hex(crc32c: number): string {
   return (crc32c >>> 0).toString(16).padStart(8, '0');
+}
+
+/**
+ * Throws `Unsupported` if the bucket has a retention policy or default holds. They forbid deleting,
+ * but parts that are objects have to be deleted. A bucket whose settings may not be read is
+ * accepted.
+ */
+async function assertNothingIsKept(
+  { objects, config }: GcsUploadHome,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const settings = await objects
+    .bucket('retentionPolicy,defaultEventBasedHold', { signal })
+    .catch(unlessDenied);
+  const keeps =
+    settings.retentionPolicy !== undefined
+      ? 'a retention policy'
+      : settings.defaultEventBasedHold === true && 'a hold on every object';
+  if (keeps === false) return;
+  const what = `has ${keeps}, which would keep the parts of uploads=compose; use uploads=multipart`;
+  throw objectError('Unsupported', { store: config.uri }, what);
+}
+
+function unlessDenied(error: unknown): Record<string, unknown> {
+  if (error instanceof HttpRefusal && error.status === 403) return {};
+  throw error;
 }

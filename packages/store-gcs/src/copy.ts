@@ -2,9 +2,9 @@
 
 import { HttpRefusal, type StoreSubject } from '@holdfast/cloud-http';
 import type { CopyOptions, ObjectInfo } from '@holdfast/core/contract';
-import { gcsError } from './errors.ts';
+import { infoOf } from './answers.ts';
+import { storeError } from './errors.ts';
 import type { GcsObjects, RewriteAnswer } from './objects.ts';
-import { infoOf } from './values.ts';
 import { written } from './written.ts';
 
 export interface CopySource extends StoreSubject {
@@ -41,11 +41,11 @@ export async function copyObject(
       if (!(error instanceof HttpRefusal)) throw error;
       if (step === undefined && error.status === 403) return null;
       // If anything but the bucket is missing, it is the source.
-      if (error.status === 404) throw gcsError(error, 'read', source);
+      if (error.status === 404) throw storeError(error, 'read', source);
       throw error;
     }
     onProgress?.(step.copiedBytes);
   } while (step.object === undefined);
   const object = await written(objects, target, step.object, { sizeBytes });
-  return { ...infoOf(target.key, object), crc32c: object.crc32c };
+  return { key: target.key, ...infoOf(object), crc32c: object.crc32c };
 }

@@ -1,7 +1,7 @@
 import type { RefusedAnswer, TransportAnswer, TransportRequest } from '@holdfast/cloud-http';
 import { CredentialsError } from '@holdfast/cloud-http';
 import { describe, expect, it } from 'vitest';
-import { foreignSuccess, gcsError, isErrorOfSuccess, refusalOf } from './errors.ts';
+import { foreignSuccess, isErrorOfSuccess, refusalOf, storeError } from './errors.ts';
 
 const OBJECT = { store: 'gs://runs/gpt', key: 'a/b' };
 const GOOGLE = { 'x-guploader-uploadid': 'U1' };
@@ -17,7 +17,7 @@ function refused(
   action = 'complete',
   headers: RefusedAnswer['headers'] = GOOGLE,
 ) {
-  return gcsError(refusalOf({ status, headers, hasBody: true }, body), action, OBJECT);
+  return storeError(refusalOf({ status, headers, hasBody: true }, body), action, OBJECT);
 }
 
 describe('a refusal by its reason', () => {
@@ -149,7 +149,7 @@ describe('a refusal by its reason', () => {
       { status: 401, headers: GOOGLE, hasBody: true },
       jsonError('required', 'Anonymous caller'),
     );
-    const error = gcsError(refusal, 'read', { ...OBJECT, isAnonymous: true });
+    const error = storeError(refusal, 'read', { ...OBJECT, isAnonymous: true });
     expect(error).toMatchObject({ code: 'Denied' });
     expect(error.message).toContain('auth=true');
   });
@@ -204,7 +204,7 @@ describe('answers of others', () => {
       body: new Uint8Array(0),
       bytesInto: undefined,
     };
-    expect(gcsError(foreignSuccess(answer), 'create', OBJECT).code).toBe('InvalidConfig');
+    expect(storeError(foreignSuccess(answer), 'create', OBJECT).code).toBe('InvalidConfig');
   });
 
   it('broken JSON is judged by its status', () => {
@@ -244,7 +244,7 @@ describe('without a token', () => {
   it.each(['Denied', 'InvalidConfig', 'Unavailable'] as const)(
     '%s: told as such, with the object',
     (code) => {
-      const error = gcsError(new CredentialsError(code, 'no credentials were found'), 'read', OBJECT);
+      const error = storeError(new CredentialsError(code, 'no credentials were found'), 'read', OBJECT);
       expect(error).toMatchObject({
         code,
         message: 'cannot read object a/b in gs://runs/gpt: no credentials were found',
@@ -255,6 +255,10 @@ describe('without a token', () => {
 });
 
 it('a connection that breaks is temporary', () => {
-  const error = gcsError(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }), 'read', OBJECT);
+  const error = storeError(
+    Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }),
+    'read',
+    OBJECT,
+  );
   expect([error.code, error.status]).toEqual(['Unavailable', 'temporary']);
 });

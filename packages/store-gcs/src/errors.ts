@@ -265,7 +265,7 @@ const NEEDS_BUCKET: readonly string[] = ['create', 'list', 'begin an upload to',
  * Wraps a failed call in a `CheckpointError`. `action`: "read", "create". The message names the
  * subject after it.
  */
-export function gcsError(error: unknown, action: string, subject: GcsSubject): CheckpointError {
+export function storeError(error: unknown, action: string, subject: GcsSubject): CheckpointError {
   if (error instanceof HttpRefusal) return judged(error, action, subject);
   if (error instanceof CredentialsError) return credentialsFailure(error, action, subject);
   return requestError(error, action, subject);

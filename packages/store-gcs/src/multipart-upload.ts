@@ -4,38 +4,30 @@
  */
 
 import {
-  assertComplete,
   assertCrcOfParts,
-  assertPart,
   base64Crc,
+  type Completion,
   dateMs,
   elementsOf,
-  encodeToken,
   HttpRefusal,
   md5OfEtag,
-  objectError,
+  type PartsPage,
+  PartUpload,
+  type Place,
   plainEtag,
-  type StoreSubject,
   type TransportAnswer,
   textOf,
 } from '@holdfast/cloud-http';
-import type {
-  CallOptions,
-  CompleteOptions,
-  ObjectInfo,
-  PartOptions,
-  PartReceipt,
-  Upload,
-} from '@holdfast/core/contract';
+import type { ObjectInfo, PartOptions, PartReceipt } from '@holdfast/core/contract';
+import { infoOf, xmlOf } from './answers.ts';
 import type { GcsRequest } from './client.ts';
 import { foreignSuccess } from './errors.ts';
-import type { Place, UploadHome, UploadToken } from './upload-home.ts';
-import { infoOf, xmlOf } from './values.ts';
+import type { GcsUploadHome, Token } from './upload-home.ts';
 import { written } from './written.ts';
 
 /** Lists incomplete uploads, page by page. `prefix`: of names in the bucket. */
 export async function* listMultipartUploads(
-  { config, connection, calls }: UploadHome,
+  { config, connection, calls }: GcsUploadHome,
   prefix: string,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<{ name: string; uploadId: string; beganAtMs: number }, void, void> {
@@ -68,28 +60,20 @@ export async function* listMultipartUploads(
   } while (position !== undefined);
 }
 
-export class MultipartUpload implements Upload {
-  readonly key: string;
-  readonly token: string;
-  readonly partSizeBytes: number;
-  readonly #home: UploadHome;
+export class MultipartUpload extends PartUpload {
+  readonly #home: GcsUploadHome;
   readonly #name: string;
   readonly #uploadId: string;
-  readonly #subject: StoreSubject;
-  #isAborted = false;
 
-  constructor(home: UploadHome, name: string, token: UploadToken) {
-    this.key = token.key;
-    this.token = encodeToken(token);
-    this.partSizeBytes = token.partSizeBytes;
+  constructor(home: GcsUploadHome, name: string, token: Token) {
+    super(home, token);
     this.#home = home;
     this.#name = name;
     this.#uploadId = token.uploadId;
-    this.#subject = { store: home.config.uri, key: token.key };
   }
 
   static async begin(
-    home: UploadHome,
+    home: GcsUploadHome,
     { key, path }: Place,
     partSizeBytes: number,
     signal: AbortSignal | undefined,
@@ -107,85 +91,65 @@ export class MultipartUpload implements Upload {
     return new MultipartUpload(home, path, { strategy: 'multipart', key, uploadId, partSizeBytes });
   }
 
-  putPart(index: number, bytes: Uint8Array, { crc32c, onBytes, signal }: PartOptions): Promise<PartReceipt> {
-    return this.#run('send a part of', signal, async () => {
-      assertPart(this.#subject, this.#limits(), index, bytes.byteLength);
-      const { headers } = await this.#send({
-        method: 'PUT',
-        query: { partNumber: String(index + 1), uploadId: this.#uploadId },
-        headers: { ...this.#home.connection.settings.bytes, 'x-goog-hash': `crc32c=${base64Crc(crc32c)}` },
-        body: bytes,
-        isRepeatable: true,
-        onBytes,
-        signal,
-      });
-      return { index, sizeBytes: bytes.byteLength, crc32c, etag: plainEtag(headers.etag) };
+  protected async sendPart(
+    index: number,
+    body: Uint8Array,
+    { crc32c, onBytes, signal }: PartOptions,
+  ): Promise<Pick<PartReceipt, 'crc32c' | 'etag'>> {
+    const { headers } = await this.#send({
+      method: 'PUT',
+      query: { partNumber: String(index + 1) },
+      headers: { ...this.#home.connection.settings.bytes, 'x-goog-hash': `crc32c=${base64Crc(crc32c)}` },
+      body,
+      isRepeatable: true,
+      onBytes,
+      signal,
     });
+    return { crc32c, etag: plainEtag(headers.etag) };
   }
 
-  listParts({ signal }: CallOptions = {}): Promise<PartReceipt[]> {
-    return this.#run('list the parts of', signal, async () => {
-      const parts: PartReceipt[] = [];
-      let marker: string | undefined;
-      do {
-        const answer = await this.#send({
-          method: 'GET',
-          query: { uploadId: this.#uploadId, 'max-parts': '1000', 'part-number-marker': marker },
-          isRepeatable: true,
-          signal,
-        });
-        const text = xmlOf(answer, /^ListPartsResult$/);
-        for (const part of elementsOf(text, 'Part')) parts.push(partOf(part));
-        const next = element(text, 'NextPartNumberMarker');
-        marker = element(text, 'IsTruncated') === 'true' && next !== marker ? next : undefined;
-      } while (marker !== undefined);
-      return parts;
+  protected async partsPage(
+    position: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<PartsPage> {
+    const answer = await this.#send({
+      method: 'GET',
+      query: { 'max-parts': '1000', 'part-number-marker': position },
+      isRepeatable: true,
+      signal,
     });
+    const text = xmlOf(answer, /^ListPartsResult$/);
+    const isLast = element(text, 'IsTruncated') !== 'true';
+    const next = isLast ? undefined : element(text, 'NextPartNumberMarker');
+    return { parts: Array.from(elementsOf(text, 'Part'), partOf), next };
   }
 
-  complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo> {
-    return this.#run('complete', options.signal, async () => {
-      if (this.#isAborted) throw this.#gone();
-      assertComplete(this.#subject, this.partSizeBytes, parts, options);
-      assertCrcOfParts(this.#subject, parts, options);
-      await this.#send({
-        method: 'POST',
-        query: { uploadId: this.#uploadId },
-        headers: { ...this.#home.connection.settings.bytes, 'content-type': 'application/xml' },
-        body: Buffer.from(completion(parts)),
-        signal: options.signal,
-      });
-      const object = await this.#home.objects.metadata(this.#name, options);
-      return infoOf(this.key, await written(this.#home.objects, this.#subject, object, options));
+  protected async sendCompletion(
+    parts: readonly PartReceipt[],
+    options: Completion,
+  ): Promise<Omit<ObjectInfo, 'key'>> {
+    assertCrcOfParts(this.subject, parts, options);
+    await this.#send({
+      method: 'POST',
+      headers: { ...this.#home.connection.settings.bytes, 'content-type': 'application/xml' },
+      body: Buffer.from(completion(parts)),
+      signal: options.signal,
     });
+    const object = await this.#home.objects.metadata(this.#name, options);
+    return infoOf(await written(this.#home.objects, this.subject, object, options));
   }
 
-  abort({ signal }: CallOptions = {}): Promise<void> {
-    return this.#run('abort an upload to', signal, async () => {
-      this.#isAborted = true;
-      try {
-        await this.#send({ method: 'DELETE', query: { uploadId: this.#uploadId }, signal });
-      } catch (error) {
-        if (!(error instanceof HttpRefusal && error.code === 'NoSuchUpload')) throw error;
-      }
-    });
+  protected async sendAbort(signal: AbortSignal | undefined): Promise<void> {
+    try {
+      await this.#send({ method: 'DELETE', signal });
+    } catch (error) {
+      if (!(error instanceof HttpRefusal && error.code === 'NoSuchUpload')) throw error;
+    }
   }
 
-  #send(request: Omit<GcsRequest, 'path'>): Promise<TransportAnswer> {
+  #send({ query, ...request }: Omit<GcsRequest, 'path'>): Promise<TransportAnswer> {
     const path = xmlPath(this.#home.config.bucket, this.#name);
-    return this.#home.connection.send({ ...request, path });
-  }
-
-  #run<T>(action: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    return this.#home.calls.run({ action, key: this.key, signal }, work);
-  }
-
-  #limits(): { partSizeBytes: number; maxParts: number } {
-    return { partSizeBytes: this.partSizeBytes, maxParts: this.#home.capabilities.maxParts };
-  }
-
-  #gone(): Error {
-    return objectError('NotFound', this.#subject, 'has no such upload: it was aborted');
+    return this.#home.connection.send({ ...request, path, query: { uploadId: this.#uploadId, ...query } });
   }
 }
 

@@ -1,35 +1,29 @@
 /** Requests of the JSON API about the objects of one bucket. Names are relative to the bucket. */
 
 import {
+  type BucketPage,
   base64Crc,
   brokenAnswer,
   dateMs,
   HttpRefusal,
-  type Into,
+  type PageRequest,
+  type ReadAnswer,
+  type ReadRequest,
   type TransportAnswer,
 } from '@holdfast/cloud-http';
 import type { CallOptions, CreateOptions } from '@holdfast/core/contract';
+import { type GcsObject, infoOf, jsonOf, OBJECT_FIELDS, objectOf } from './answers.ts';
 import type { GcsConnection } from './client.ts';
 import type { GcsConfig } from './config.ts';
 import { foreignSuccess, isMissingBucket } from './errors.ts';
 import { CACHE_CONTROL, CONTENT_TYPE } from './headers.ts';
 import { multipartRelated } from './multipart-related.ts';
-import { type GcsObject, jsonOf, OBJECT_FIELDS, objectOf } from './values.ts';
 
 /** One page of a listing. */
 export interface ObjectPage {
   readonly objects: readonly GcsObject[];
   readonly nextPageToken: string | undefined;
   readonly storeTimeMs: number;
-}
-
-export interface ReadRequest extends CallOptions {
-  /** If set, only this generation. */
-  readonly generation?: string | undefined;
-  readonly range?: { readonly first: number; readonly last: number } | undefined;
-  readonly into?: Into | undefined;
-  readonly bodyBytesMax?: number | undefined;
-  readonly onBytes?: (() => void) | undefined;
 }
 
 export interface RewriteRequest extends CallOptions {
@@ -95,21 +89,24 @@ export class GcsObjects {
     return wholeObject(answer);
   }
 
-  read(name: string, { generation, range, ...options }: ReadRequest): Promise<TransportAnswer> {
-    return this.#connection.send({
+  async read(name: string, { etag, range, ...options }: ReadRequest): Promise<ReadAnswer> {
+    const answer = await this.#connection.send({
       method: 'GET',
       path: `/download${this.#pathOf(name)}`,
-      query: { alt: 'media', ifGenerationMatch: generation },
+      query: { alt: 'media', ifGenerationMatch: etag },
       headers: {
         ...this.#connection.settings.bytes,
         // Without this, the server decompresses an object that is stored compressed. With it, the
         // object arrives compressed and is rejected.
         'accept-encoding': 'gzip',
-        ...(range !== undefined && { range: `bytes=${range.first}-${range.last}` }),
+        ...(range !== undefined && { range }),
       },
       isRepeatable: true,
       ...options,
     });
+    const { 'x-goog-generation': generation, 'last-modified': lastModified } = answer.headers;
+    if (generation === undefined && range === undefined) throw foreignSuccess(answer);
+    return { ...answer, etag: generation, createdAtMs: dateMs(lastModified) };
   }
 
   /** False: there was none. */
@@ -159,6 +156,16 @@ export class GcsObjects {
     // A repeated page token would make the listing endless.
     if (token !== undefined && token === query.pageToken) throw foreignSuccess(answer);
     return { objects, nextPageToken: token, storeTimeMs: dateMs(answer.headers.date) };
+  }
+
+  /** A page whose objects are described as in all stores. `startAfter` is listed too. */
+  async bucketPage(
+    { prefix, startAfter, position }: PageRequest,
+    signal: AbortSignal | undefined,
+  ): Promise<BucketPage> {
+    const query = { prefix, startOffset: startAfter, pageToken: position };
+    const { objects, nextPageToken: next, storeTimeMs } = await this.page(query, { signal });
+    return { objects: objects.map((object) => ({ key: object.name, ...infoOf(object) })), next, storeTimeMs };
   }
 
   /** Composes 1 to 32 objects into one, if none exists under that name. */

@@ -2,8 +2,8 @@
 
 import { HttpRefusal, objectError, type StoreSubject } from '@holdfast/cloud-http';
 import { type CallOptions, CheckpointError } from '@holdfast/core/contract';
+import type { GcsObject } from './answers.ts';
 import type { GcsObjects } from './objects.ts';
-import type { GcsObject } from './values.ts';
 
 export interface Sent {
   readonly sizeBytes: number;

@@ -1,7 +1,7 @@
 /** Copies inside S3: CopyObject, and UploadPartCopy in ranges for larger objects. */
 
 import { CopyObjectCommand } from '@aws-sdk/client-s3';
-import { crcOfBase64, crcOfParts, dateMs, plainEtag } from '@holdfast/cloud-http';
+import { crcOfBase64, crcOfParts, dateMs, type Place, plainEtag } from '@holdfast/cloud-http';
 import {
   atATime,
   type CopyOptions,
@@ -11,7 +11,7 @@ import {
 } from '@holdfast/core/contract';
 import { COPY_LIMITS, type CopyLimits, type CopyPlan, planCopy } from './copy-plan.ts';
 import { foreignSuccess } from './errors.ts';
-import { beginUpload, type S3Upload, type UploadParts } from './upload.ts';
+import { beginUpload, type S3Upload, type S3UploadHome } from './upload.ts';
 
 /** Concurrent requests of one copy. They load the store, not this process. */
 const PARTS_AT_A_TIME = 8;
@@ -24,16 +24,10 @@ export interface CopySource {
   readonly path: string;
 }
 
-/** The key as the engine knows it, and as it is in the bucket. */
-export interface CopyTarget {
-  readonly key: string;
-  readonly path: string;
-}
-
 export async function copyObject(
-  store: UploadParts,
+  store: S3UploadHome,
   source: CopySource,
-  target: CopyTarget,
+  target: Place,
   options: CopyOptions,
   limits: CopyLimits = COPY_LIMITS,
 ): Promise<ObjectInfo> {
@@ -52,9 +46,9 @@ export async function copyObject(
 }
 
 async function copyInParts(
-  store: UploadParts,
+  store: S3UploadHome,
   source: CopySource,
-  target: CopyTarget,
+  target: Place,
   plan: CopyPlan,
   options: CopyOptions,
 ): Promise<ObjectInfo> {
@@ -72,9 +66,9 @@ async function copyInParts(
 }
 
 async function copyWhole(
-  store: UploadParts,
+  store: S3UploadHome,
   source: CopySource,
-  { key, path }: CopyTarget,
+  { key, path }: Place,
   { sizeBytes, signal, onProgress }: CopyOptions,
 ): Promise<ObjectInfo> {
   const { output, headers } = await store.connection.command(signal, (sdk, options) =>
@@ -90,7 +84,7 @@ async function copyWhole(
     ),
   );
   const { ETag: etag, ChecksumCRC32C: checksum, ChecksumType: type } = output.CopyObjectResult ?? {};
-  if (!etag) throw foreignSuccess(200, headers);
+  if (!etag) throw foreignSuccess({ status: 200, headers });
   onProgress?.(sizeBytes);
   const info = { key, sizeBytes, etag: plainEtag(etag), createdAtMs: dateMs(headers['date']) };
   return { ...info, crc32c: type === 'COMPOSITE' ? undefined : crcOfBase64(checksum) };

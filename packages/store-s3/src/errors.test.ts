@@ -169,11 +169,11 @@ describe('a refusal by its status, where the code says nothing', () => {
   });
 
   it('a success that is not understood may have had its effect, unless it is of no S3 at all', () => {
-    expect(storeError(foreignSuccess(200, S3_HEADERS), 'create', OBJECT)).toMatchObject({
+    expect(storeError(foreignSuccess({ status: 200, headers: S3_HEADERS }), 'create', OBJECT)).toMatchObject({
       code: 'Unexpected',
       status: 'exhausted',
     });
-    expect(storeError(foreignSuccess(200, {}), 'create', OBJECT)).toMatchObject({
+    expect(storeError(foreignSuccess({ status: 200, headers: {} }), 'create', OBJECT)).toMatchObject({
       code: 'InvalidConfig',
       status: 'permanent',
     });

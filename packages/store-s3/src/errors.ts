@@ -66,7 +66,7 @@ export function isErrorOfSuccess({ method }: TransportRequest, { status, body }:
 }
 
 /** A success in a form that S3 never uses: another server answered. */
-export function foreignSuccess(status: number, headers: RefusedAnswer['headers']): S3Refusal {
+export function foreignSuccess({ status, headers }: Pick<RefusedAnswer, 'status' | 'headers'>): S3Refusal {
   return new S3Refusal({ status, headers, hasBody: true }, '', '');
 }
 

@@ -17,9 +17,8 @@ import type { StoreFact } from '@holdfast/core/contract';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { S3Refusal } from './errors.ts';
-import { lifecycleFacts, noncurrentRule } from './lifecycle.ts';
+import { lifecycleFacts, noncurrentRule, type Told } from './lifecycle.ts';
 import type { CommandOptions } from './sdk-request-handler.ts';
-import type { Told } from './told.ts';
 
 interface Question<T> {
   /** Permission that the request needs. */

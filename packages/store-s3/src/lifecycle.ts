@@ -3,7 +3,11 @@
 import type { LifecycleRule } from '@aws-sdk/client-s3';
 import { daysText, fact } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
-import type { Told } from './told.ts';
+
+/**
+ * Answer about a setting: its value, `undefined` if it is not set, or the reason why it is unknown.
+ */
+export type Told<T> = { readonly value: T | undefined } | { readonly untold: string };
 
 /** Storage classes whose objects cannot be read at once. */
 const ARCHIVES: readonly string[] = ['GLACIER', 'DEEP_ARCHIVE'];

@@ -3,7 +3,7 @@
 import { ListMultipartUploadsCommand, type ListMultipartUploadsOutput } from '@aws-sdk/client-s3';
 import { encodeToken, objectError, PART_SIZE_UNKNOWN } from '@holdfast/cloud-http';
 import { isObjectKey, type OpenUpload } from '@holdfast/core/contract';
-import type { Token, UploadParts } from './upload.ts';
+import type { S3UploadHome, Token } from './upload.ts';
 
 interface Page {
   readonly output: ListMultipartUploadsOutput;
@@ -15,7 +15,7 @@ interface Page {
 }
 
 export async function* listUploads(
-  store: UploadParts,
+  store: S3UploadHome,
   prefix: string,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<OpenUpload, void, void> {
@@ -51,7 +51,7 @@ export async function* listUploads(
 }
 
 async function requestPage(
-  { config, connection }: UploadParts,
+  { config, connection }: S3UploadHome,
   Prefix: string,
   { KeyMarker, UploadIdMarker }: { KeyMarker: string; UploadIdMarker: string },
   signal: AbortSignal | undefined,

@@ -102,7 +102,7 @@ export class SdkRequestHandler implements HttpHandler {
     const signal = options.abortSignal as AbortSignal | undefined;
     options.isRead = request.method === 'GET';
     const answer = await this.#transport.send(toTransportRequest(request), { signal });
-    if (!hasExpectedForm(request, answer)) throw foreignSuccess(answer.status, answer.headers);
+    if (!hasExpectedForm(request, answer)) throw foreignSuccess(answer);
     return answer;
   }
 

@@ -1,6 +1,6 @@
 import { CredentialsError } from '@holdfast/cloud-http';
 import { describe, expect, it } from 'vitest';
-import { identityTokens } from './identity.ts';
+import { identityTokens } from './credentials.ts';
 import { type AzureIdentity, identityIn } from './identity-config.ts';
 
 const APPLICATION = { AZURE_TENANT_ID: 't', AZURE_CLIENT_ID: 'c' };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { blockListXml, parseBlockList, parseListing } from './xml.ts';
+import { blockListXml, parseBlockList, parseListing } from './answers.ts';
 
 const DECLARATION = '\ufeff<?xml version="1.0" encoding="utf-8"?>';
 

@@ -1,6 +1,6 @@
 /** Converts GCS's descriptions of objects. */
 
-import { crcOfBase64, dateMs, isXmlOf, jsonValue, type TransportAnswer } from '@holdfast/cloud-http';
+import { crcOfBase64, isXmlOf, jsonValue, type TransportAnswer } from '@holdfast/cloud-http';
 import type { ObjectInfo } from '@holdfast/core/contract';
 import { foreignSuccess, isOfGoogle } from './errors.ts';
 
@@ -52,13 +52,6 @@ export function objectOf(resource: unknown): GcsObject | undefined {
   return { name, sizeBytes, generation, createdAtMs, crc32c: crc };
 }
 
-export function infoOf(key: string, { sizeBytes, generation, createdAtMs }: GcsObject): ObjectInfo {
-  return { key, sizeBytes, etag: generation, createdAtMs };
-}
-
-/** Describes the object in an answer that holds its bytes. */
-export function infoOfRead(key: string, answer: TransportAnswer, sizeBytes: number): ObjectInfo {
-  const { 'x-goog-generation': etag, 'last-modified': lastModified } = answer.headers;
-  if (etag === undefined) throw foreignSuccess(answer);
-  return { key, sizeBytes, etag, createdAtMs: dateMs(lastModified) };
+export function infoOf({ sizeBytes, generation, createdAtMs }: GcsObject): Omit<ObjectInfo, 'key'> {
+  return { sizeBytes, etag: generation, createdAtMs };
 }
