@@ -30,11 +30,11 @@ export const certify: Command = {
   group: 'Trust',
   summary: 'Test a store against the full contract, and write a certificate',
   description:
-    'Runs the conformance suite of Holdfast on the store itself, below a prefix of\n' +
-    'its own (certify-…/), which it removes at the end. It neither reads nor changes\n' +
+    'Runs the conformance suite of Holdfast on the store itself, below a prefix of ' +
+    'its own (certify-…/), which it removes at the end. It neither reads nor changes ' +
     'other objects. This takes minutes: some 6,000 requests and up to 400 MiB.\n' +
     '`holdfast doctor` is a short check that explains its findings.\n' +
-    'Exit status 2: the store breaks a promise; 8: a permission is missing; 75: the\n' +
+    'Exit status 2: the store breaks a promise; 8: a permission is missing; 75: the ' +
     'store could not be reached.',
   operands: 'URI',
   options: [output, replace, timeout],

@@ -19,7 +19,7 @@ export const diff: Command = {
   group: 'Look',
   summary: 'Show how two versions differ: by file, and by tensor in safetensors',
   description:
-    'A and B are versions (V@L: version V of lineage L), or the word latest. Files are compared by the sizes and checksums\n' +
+    'A and B are versions (V@L: version V of lineage L), or the word latest. Files are compared by the sizes and checksums ' +
     'in their records, without reading them. If *.safetensors files differ, their headers show which tensors were added, removed or reshaped.',
   operands: 'URI A B',
   options: [tensors, concurrency, buffer],

@@ -20,10 +20,10 @@ export const doctor: Command = {
   group: 'Trust',
   summary: 'Check whether a store can be trusted with checkpoints, and how fast it is',
   description:
-    'Checks the guarantees that commits need, permissions, settings, clock and speed, below\n' +
-    'a prefix of its own (doctor-…/), which it removes at the end. It neither reads nor\n' +
+    'Checks the guarantees that commits need, permissions, settings, clock and speed, below ' +
+    'a prefix of its own (doctor-…/), which it removes at the end. It neither reads nor ' +
     'changes other objects.\n' +
-    'Exit status 2: the store is not safe, do not use it; 8: a permission is missing;\n' +
+    'Exit status 2: the store is not safe, do not use it; 8: a permission is missing; ' +
     '75: the store could not be reached.',
   operands: 'URI',
   options: [quick, timeout],

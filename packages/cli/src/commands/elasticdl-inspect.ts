@@ -23,7 +23,7 @@ export const elasticdlInspect: Command = {
   group: 'ElasticDL',
   summary: 'Show what a checkpoint of ElasticDL holds, without reading its values',
   description:
-    'FILE is one shard, or a complete model such as model_v110.chkpt. DIR is a version as ElasticDL\n' +
+    'FILE is one shard, or a complete model such as model_v110.chkpt. DIR is a version as ElasticDL ' +
     'writes it, or a directory that holds versions.\n' +
     'URI is a run, or such a directory or file in a store; the command finds out which.\n' +
     'If there are several versions, it shows the newest complete one. It reads every form that ElasticDL ever wrote.',

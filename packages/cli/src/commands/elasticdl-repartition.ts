@@ -38,7 +38,7 @@ export const elasticdlRepartition: Command = {
   description:
     'FROM is a directory, a URI or a complete model in one file, as for inspect. OUT defaults to the working directory.\n' +
     'Writes OUT/version-N/variables-i-of-M.ckpt; ElasticDL starts from it with --checkpoint_dir_for_init.\n' +
-    'The version appears complete or not at all. An existing one is refused. --replace replaces a version\n' +
+    'The version appears complete or not at all. An existing one is refused. --replace replaces a version ' +
     'that has only such files; --replace=everything replaces any, after it has asked (or with --apply).\n' +
     'With --index it writes the file of one server, complete or not at all; ElasticDL needs all M in the directory.',
   operands: 'FROM [OUT] --to M',

@@ -38,8 +38,8 @@ export const elect: Command = {
   summary: 'Ask whether this trainer is elected to save, for a time',
   description:
     'Exit status 0: this trainer is elected, and no other will be for the time of --for. 7: another one is elected.\n' +
-    'Any other status is an error, and never means that this trainer is elected. The elected trainer may ask again,\n' +
-    'which restarts its time. Another trainer can replace one that died only while it waits (--wait):\n' +
+    'Any other status is an error, and never means that this trainer is elected. The elected trainer may ask again, ' +
+    'which restarts its time. Another trainer can replace one that died only while it waits (--wait): ' +
     'it must see no renewal for 1.25 times the time of the other election.\n' +
     'An election is a hint and no lock: a paused trainer may still save while another is elected.',
   operands: 'URI --id TRAINER --for DURATION',

@@ -14,7 +14,7 @@ export const fork: Command = {
   group: 'Keep tidy',
   summary: 'Begin a run at URI2 with one version of the run at URI, every byte verified',
   description:
-    'Without @V it takes the latest. Digits after the last @ are the version: if a URI itself ends in @ and digits,\n' +
+    'Without @V it takes the latest. Digits after the last @ are the version: if a URI itself ends in @ and digits, ' +
     'append the version too. URI2 must be new, or a run without checkpoints. The run at URI does not change.',
   operands: 'URI@V URI2',
   options: [concurrency, buffer, limitRate],

@@ -31,9 +31,9 @@ export const fsck: Command = {
   group: 'Keep tidy',
   summary: 'Compare the catalog with the objects, in both directions, without reading payloads',
   description:
-    'Exit status 5: something is missing or damaged. It changes nothing, except with these two options.\n' +
-    '--rebuild-catalog writes a new catalog with every version whose files are all there, unverified. A manifest that\n' +
-    'cannot be read stops the rebuild. --skip skips it, and gc keeps the objects it may refer to until --release.\n' +
+    'Exit status 5: something is missing or damaged. It changes nothing without --rebuild-catalog or --release.\n' +
+    '--rebuild-catalog writes a new catalog with every version whose files are all there, unverified. A manifest that ' +
+    'cannot be read stops the rebuild; --skip skips it, and gc keeps the objects it may refer to until --release.\n' +
     'Both options ask first on a terminal, and need --apply elsewhere.',
   operands: 'URI',
   options: [rebuild, skip, release, apply],

@@ -29,7 +29,7 @@ export const gc: Command = {
   group: 'Keep tidy',
   summary: 'Retire what no rule keeps, remove what was retired, delete what belongs to no version',
   description:
-    'A version is kept if any rule keeps it; the latest, pinned and leased ones are kept whatever the\n' +
+    'A version is kept if any rule keeps it; the latest, pinned and leased ones are kept whatever the ' +
     'rules say. Without a rule here, the rules of the run apply, which `save` sets.\n' +
     'On a terminal it shows the plan and asks. Elsewhere it needs --apply.',
   operands: 'URI',

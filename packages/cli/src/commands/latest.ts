@@ -8,7 +8,7 @@ export const latest: Command = {
   group: 'Look',
   summary: 'Print the version a restart would load, and nothing else',
   description:
-    'Exit status 6: nothing was ever committed, so a job may start at 0. Every other status except 0 must stop it:\n' +
+    'Exit status 6: nothing was ever committed, so a job may start at 0. Every other status except 0 must stop it: ' +
     'with 5 there are checkpoints, but none can be loaded. `holdfast resume --or-start-fresh` does all that.',
   operands: 'URI',
   options: [],

@@ -37,7 +37,7 @@ export const lease: Command = {
   group: 'Keep tidy',
   summary: 'Protect a version from collection while a program reads it',
   description:
-    'For programs that read by other means; `restore` takes a lease by itself. A lease ends at its time, even if its\n' +
+    'For programs that read by other means; `restore` takes a lease by itself. A lease ends at its time, even if its ' +
     'reader still runs, and is never extended: to read longer, take another before it ends.',
   operands: 'URI',
   options: [checkpointOrLatest, duration, reader, release, listing],

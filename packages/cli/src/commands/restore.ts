@@ -38,10 +38,10 @@ export const restore: Command = {
   group: 'Save and restore',
   summary: 'Restore a checkpoint into a directory, every byte verified',
   description:
-    'DIR appears complete or not at all. If it exists and is not empty, it is refused. --replace replaces\n' +
-    'an earlier restore, if no file was added to it or changed since. --replace=everything replaces any\n' +
-    'directory, after it has said how many files it will delete, and asked;\n' +
-    'without a terminal it needs --apply. Runs, mount points, home directories and the working\n' +
+    'DIR appears complete or not at all. If it exists and is not empty, it is refused. --replace replaces ' +
+    'an earlier restore, if no file was added to it or changed since. --replace=everything replaces any ' +
+    'directory, after it has said how many files it will delete, and asked; ' +
+    'without a terminal it needs --apply. Runs, mount points, home directories and the working ' +
     'directory are never replaced, nor is a directory that holds one. Nothing is restored into a run.',
   operands: 'URI DIR',
   options: [

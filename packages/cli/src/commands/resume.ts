@@ -18,8 +18,8 @@ export const resume: Command = {
   summary: 'Restore the latest checkpoint at the start of a job, first start or not',
   description:
     'Like `restore`, for the first line of a job script: DIR may hold what an earlier start restored.\n' +
-    'With --or-start-fresh a run without any checkpoint is a success too, and the job starts fresh. Every\n' +
-    'other failure (a wrong secret, no network, a lost catalog, damage, all versions quarantined) remains a\n' +
+    'With --or-start-fresh a run without any checkpoint is a success too, and the job starts fresh. Every ' +
+    'other failure (a wrong secret, no network, a lost catalog, damage, all versions quarantined) remains a ' +
     'failure: a script that continued after it would train from the beginning although there is a checkpoint.\n' +
     '--life (with --attempt and --writer): as in `restore`.',
   operands: 'URI DIR',

@@ -32,7 +32,7 @@ import { pairsToRecord, parseChoice, parseDeadline, parseGlob } from '../values.
 
 const version = {
   ...versionOption,
-  help: 'such as the step of the training; default: one above the highest',
+  help: 'the version, such as the step of the training; default: one above the highest',
 };
 const noWait = flag('--no-wait', 'deliver, and leave the commit to the writer that delivers last');
 const dedupe = value(
@@ -74,15 +74,15 @@ const afterSigterm = value(
 export const save: Command = {
   name: 'save',
   group: 'Save and restore',
-  summary: 'Save files as a checkpoint, whole or not at all',
+  summary: 'Save files as a checkpoint, all of them or none',
   description:
     'DIR: saves every file below it, and empty directories. FILE: saves it under its name, without the directory.\n' +
-    'Each of several writers saves its own files with the same --version and --attempt;\n' +
+    'Each of several writers saves its own files with the same --version and --attempt; ' +
     'the checkpoint is committed once all have delivered. A writer without --attempt takes the run over.\n' +
-    'A trainer that starts a command for each save must pass the same --life to all of them. Otherwise each command\n' +
+    'A trainer that starts a command for each save must pass the same --life to all of them. Otherwise each command ' +
     'replaces the one before, and what that one delivered, but did not commit, is void.\n' +
     '--life parent: the life is the process that starts the command, by its id and start time (Linux).\n' +
-    'Retention rules (--keep and those after it) become the rules of the run, for all its writers; they are applied\n' +
+    'Retention rules (--keep and those after it) become the rules of the run, for all its writers; they are applied ' +
     'after each commit, in the background.',
   operands: 'DIR|FILE... URI',
   options: [

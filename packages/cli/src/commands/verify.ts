@@ -28,7 +28,7 @@ export const verify: Command = {
   group: 'Trust',
   summary: 'Compare the bytes in the store with the records',
   description:
-    'Exit status 5: something is damaged or missing. It changes no object. If every byte of a version verifies, it records\n' +
+    'Exit status 5: something is damaged or missing. It changes no object. If every byte of a version verifies, it records ' +
     'that in the run, and gc keeps the newest verified version.',
   operands: 'URI',
   options: [checkpointOrLatest, level, quarantine, noRecord, concurrency, buffer],
