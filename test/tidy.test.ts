@@ -19,7 +19,7 @@ import {
   unpublishable,
 } from './tidy/files.ts';
 import { forbiddenImports } from './tidy/imports.ts';
-import { hardComments, hardDocuments } from './tidy/prose.ts';
+import { hardComments, hardDocuments, hardStrings } from './tidy/prose.ts';
 import { ROOT, type Rule, readRepository } from './tidy/repository.ts';
 import { crowdedRooms, importsAgainstTheOrder } from './tidy/rooms.ts';
 
@@ -190,6 +190,23 @@ const CASES: readonly Case[] = [
       { 'README.md': '## Where it is\n\n| What is read | Of each file |\n|---|---|\n| None | it |' },
       { 'README.md': '```sh\nOf nobody\n```\n\nDo not write `nobody`: [a](nobody.md).' },
       { 'a.txt': 'Of nobody.' },
+    ],
+  },
+  {
+    name: 'messages and names of tests: no pronouns for things',
+    rule: hardStrings,
+    bad: [
+      { 'packages/cli/src/a.ts': "throw new Error('nobody answers');" },
+      { 'packages/cli/src/a.ts': 'const help =\n  `ask whoever owns it`;' },
+      { 'packages/cli/src/a.ts': 'log("a key that is none");' },
+      { 'packages/cli/src/a.test.ts': "it('is read by somebody', f);" },
+      { 'test/a.test.ts': "describe.each(CASES)(\n  '$name: nobody waits', f);" },
+      { 'test/cloud/a.ts': 'test.each(CASES)(`of many nobody wins`, f);' },
+    ],
+    good: [
+      { 'packages/cli/src/a.ts': "log('there is none'); // nobody" },
+      { 'packages/cli/src/a.test.ts': "it('is read', () => say('nobody'));" },
+      { 'elsewhere/a.ts': "log('nobody');" },
     ],
   },
   {

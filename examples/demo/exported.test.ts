@@ -31,7 +31,7 @@ it('an exported model gives the rows and variables that the server had, and says
   await expect(exported.push(ids, server.pull(ids))).rejects.toThrow('learns no more');
 });
 
-it('a file without one of the tensors is none of this model', async () => {
+it('a file that lacks a tensor is not a file of this model', async () => {
   const path = join(directory, 'other.safetensors');
   const header = Buffer.from('{"bias:0":{"dtype":"F64","shape":[],"data_offsets":[0,8]}}');
   const length = Buffer.alloc(8);

@@ -123,7 +123,7 @@ describe('copyFrom', () => {
     }
   });
 
-  test('a copy that goes on in the background is none', async () => {
+  test('a copy that continues in the background does not count as a copy', async () => {
     const server = await azureInMemory({}, ({ headers }, pass) =>
       'x-ms-copy-source' in headers
         ? { status: 202, headers: { ...CREATED.headers, 'x-ms-copy-status': 'pending' } }

@@ -49,7 +49,7 @@ describe('create', () => {
       '403 UnauthorizedBlobOverwrite of a SAS that may only create',
       refusal(403, 'UnauthorizedBlobOverwrite'),
     ],
-  ])('%s: somebody was first', async (_name, reply) => {
+  ])('%s: another writer was first', async (_name, reply) => {
     const { error, sent } = await createAnswered(reply);
     expect([error.code, error.status, sent]).toEqual(['AlreadyExists', 'permanent', 1]);
   });
@@ -297,7 +297,7 @@ describe('list', () => {
     expect(await codeWith({})).toBe('InvalidConfig');
   });
 
-  test('a page of somebody else is no empty container', async () => {
+  test('a page of another server is not an empty container', async () => {
     const server = await scriptedAzure(() => ({ status: 200, body: '<html>welcome</html>' }));
     const store = await server.open();
     expect((await errorOf(firstPage(store) as Promise<unknown>)).code).toBe('InvalidConfig');

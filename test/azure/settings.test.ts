@@ -187,7 +187,7 @@ describe('a SAS', () => {
     expect(inspect(store, { depth: 0 }) + store.uri).not.toContain('canary');
   });
 
-  test('is in no error when nobody listens', async () => {
+  test('is in no error if there is no listener', async () => {
     const server = await scriptedAzure(() => 'reset');
     const store = await server.open({ endpoint: 'http://127.0.0.1:1' }, env);
     const error = await errorOf(store.head('a'));

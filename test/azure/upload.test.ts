@@ -90,7 +90,7 @@ describe('an upload', () => {
     ]);
   });
 
-  test('an empty last part is sent by nobody', async () => {
+  test('an empty last part is not sent', async () => {
     const server = await azureInMemory();
     const store = await server.open();
     const [upload, receipts, bytes] = await uploadOf(store, [PART, 0]);
@@ -153,7 +153,7 @@ describe('an upload', () => {
     },
   );
 
-  test('a receipt of somebody else is refused', async () => {
+  test('a receipt of another upload is refused', async () => {
     const server = await azureInMemory();
     const store = await server.open();
     const [upload, receipts, bytes] = await uploadOf(store, [PART]);
@@ -220,7 +220,7 @@ describe('an upload', () => {
     'x',
     'e30',
     Buffer.from('{"key":"a","uploadId":"../","partSizeBytes":1048576}').toString('base64url'),
-  ])('a token that is none is InvalidArgument: %j', async (token) => {
+  ])('an invalid token is InvalidArgument: %j', async (token) => {
     const server = await azureInMemory();
     const store = await server.open();
     expect((await errorOf(store.resumeUpload(token))).code).toBe('InvalidArgument');

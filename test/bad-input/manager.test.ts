@@ -327,7 +327,7 @@ describe('opening', () => {
     );
   });
 
-  test('a setting that every object has is none', () => {
+  test('a property that every object has is not a setting', () => {
     const settings = { toString: 1 } as never;
     expect(() => createCheckpointManager({ store: store(), settings })).toThrow('unknown setting "toString"');
   });

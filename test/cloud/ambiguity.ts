@@ -109,7 +109,7 @@ export function describeAmbiguity(cloud: AmbiguousCloud): void {
     );
 
     test.each(RIVALS)(
-      'I7: each write of a commit meets each fault, and $when it somebody comes to $does',
+      'I7: each write of a commit meets each fault, and $when it another process comes to $does',
       async (rival) => {
         const played = await playAll(place, contestedPlotsOf(await allAsked(), rival));
         const outcomes = new Set(played.map((each) => each.outcomes[1]));

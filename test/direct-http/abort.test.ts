@@ -260,7 +260,7 @@ describe.each(TRANSPORTS)('abort, %s', (_, certificate) => {
     expect(await next).toMatchObject({ status: 200, isReused: true });
   });
 
-  test('while a body is sent: nobody reads from it afterwards', async () => {
+  test('while a body is sent: it is not read afterwards', async () => {
     const body = pattern(16 * 1024 * 1024);
     const received: Buffer[] = [];
     await using server = await startServer(

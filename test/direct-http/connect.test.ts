@@ -88,7 +88,7 @@ describe.each(TRANSPORTS)('connect, %s', (_, certificate) => {
         { address: '127.0.0.1', family: 4 },
       ],
     ],
-  ])('nobody listens at %s: CONNECT_FAILED, with the code of the system', async (_name, addresses) => {
+  ])('no server listens at %s: CONNECT_FAILED, with the code of the system', async (_name, addresses) => {
     await using client = makeClient({ lookup: resolvingTo(...addresses) });
     const protocol = certificate ? 'https:' : 'http:';
     const request = {
@@ -301,7 +301,7 @@ describe('TLS', () => {
     expect(areGuardsWhole()).toBe(true);
   });
 
-  test('a `ca` that is no certificate trusts nobody, instead of those that Node does', async () => {
+  test('a `ca` that is no certificate trusts no server, instead of those that Node trusts', async () => {
     await using server = await startServer(hello, { certificate });
     await using client = makeClient({ tls: { ca: 'no certificate' } });
     expect(await failureOf(client.request(get(server)))).toMatchObject({

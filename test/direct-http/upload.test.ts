@@ -77,7 +77,7 @@ describe.each(TRANSPORTS)('upload, %s', (_, certificate) => {
     expect(server.failures).toEqual([]);
   });
 
-  test('an answer before the body was taken is the answer; the connection ends, and nobody reads the body any more', async () => {
+  test('an answer before the body was taken is the answer; the connection ends, and the body is no longer read', async () => {
     const body = pattern(32 * 1024 * 1024);
     const original = body.slice();
     const received: Buffer[] = [];

@@ -146,7 +146,7 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
       );
     });
 
-    test('a session token that is none', async () => {
+    test('an invalid session token', async () => {
       const ended = await cli(['list', bucket.uri], withEnv({ AWS_SESSION_TOKEN: 'canary-of-no-session' }));
       expectError(ended, 'Denied', 8, 'cannot list s3://');
     });

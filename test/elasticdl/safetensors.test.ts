@@ -415,7 +415,7 @@ test('if the old JSON cannot be removed, the old file stays', async () => {
   expect(await readFile(path, 'utf8')).toBe('old model');
 });
 
-test('an old JSON that somebody removes meanwhile is no error', async () => {
+test('an old JSON that another process removes meanwhile is no error', async () => {
   await writeOld();
   await exportSafetensors(
     swapping(() => rm(jsonPath)),
@@ -425,7 +425,7 @@ test('an old JSON that somebody removes meanwhile is no error', async () => {
   expect(JSON.parse(await readFile(jsonPath, 'utf8'))).toMatchObject({ version: 7 });
 });
 
-test('a JSON that somebody makes meanwhile is not replaced; the file is there, whole', async () => {
+test('a JSON that another process creates meanwhile is not replaced; the file is there, complete', async () => {
   const set = swapping(() => writeFile(jsonPath, 'of another'));
   await expect(exportSafetensors(set, path)).rejects.toMatchObject({ code: 'TargetExists' });
   expect((await readdir(root)).toSorted()).toEqual(['model.json', 'model.safetensors']);

@@ -14,7 +14,7 @@ import {
 } from './saver-job.ts';
 
 describe('servers that are not in step', () => {
-  test('a version is there when the slowest has delivered it; whoever comes last commits', async () => {
+  test('a version is there when the slowest has delivered it; the last to deliver commits', async () => {
     const bucket = newBucket();
     await using fast = startServer(bucket, [0, 2]);
     await using slow = startServer(bucket, [1, 2]);
@@ -42,7 +42,7 @@ describe('servers that are not in step', () => {
     expect(await liveVersions(bucket)).toEqual([105, 100]);
   });
 
-  test('a version that one of them skips never comes to be, and is no error for anybody', async () => {
+  test('a version that one server skips is never committed, and is no error for any server', async () => {
     const bucket = newBucket();
     await using fast = startServer(bucket, [0, 2]);
     await using jumpy = startServer(bucket, [1, 2]);
@@ -55,7 +55,7 @@ describe('servers that are not in step', () => {
     expect(await failure(jumpy.save(100))).toContain('Conflict: version 100 is not above 110');
   });
 
-  test('saves that nobody waits for are made in the order of the calls', async () => {
+  test('saves without a waiting caller are made in the order of the calls', async () => {
     const bucket = newBucket();
     await using fast = startServer(bucket, [0, 2]);
     await using slow = startServer(bucket, [1, 2]);

@@ -186,7 +186,7 @@ describe('which rules the run gets', () => {
     expect(await first.manager.admin.retention()).toEqual({ keepLast: 3, graceMs: 0 });
   });
 
-  test('without keepCheckpointMax the rules stay that somebody gave the run; 0 takes them away', async () => {
+  test('without keepCheckpointMax the rules of the run stay; 0 removes them', async () => {
     await using server = startServer(newBucket(), [0, 1], {});
     await server.save(5);
     await server.manager.admin.setRetention({ keepEvery: 10 });
@@ -197,7 +197,7 @@ describe('which rules the run gets', () => {
     expect(await server.manager.admin.retention()).toBeNull();
   });
 
-  test('what somebody sets while the job runs is a newer word', async () => {
+  test('rules that another process sets while the job runs override those of the saver', async () => {
     await using server = startServer(newBucket(), [0, 1], { keepCheckpointMax: 3 });
     await server.save(5);
     await server.manager.admin.setRetention({ keepLast: 50 });

@@ -113,7 +113,7 @@ describe('credentials', () => {
     expectError(ended, 'Denied', 8, 'no credentials were found', 'gcloud auth application-default login');
   });
 
-  test('a file that is not there, or is none', async () => {
+  test('a file that does not exist, or is not a file', async () => {
     const missing = { ...NOBODY, GOOGLE_APPLICATION_CREDENTIALS: '/nowhere/key.json' };
     expectError(
       await cli(['list', 'gs://runs/gpt'], missing),
@@ -251,7 +251,7 @@ describe('buckets of another kind', () => {
     expect(await contentOf(place.path('out-gone'))).toEqual({});
   });
 
-  test('where whoever asks pays, and nobody does', async () => {
+  test('that bills the requester, and no project is named', async () => {
     const script: GcsScript = ({ headers }) =>
       headers['x-goog-user-project'] === undefined
         ? refusal(

@@ -49,7 +49,7 @@ describe('create', () => {
     expect(Buffer.from((await store.get('a', { maxBytes: 100 })).bytes)).toEqual(bytes);
   });
 
-  test('412: somebody was first', async () => {
+  test('412: another writer was first', async () => {
     const { error, sent } = await createAnswered(refusal(412, 'conditionNotMet'));
     expect([error.code, error.status, sent]).toEqual(['AlreadyExists', 'permanent', 1]);
   });

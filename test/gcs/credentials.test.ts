@@ -217,7 +217,7 @@ describe('without a token', () => {
   });
 });
 
-test('a server that asks nobody gets no token', async () => {
+test('a server that asks for no token gets none', async () => {
   const tokenServer = await useTokenServer(tokens());
   const server = await scriptedGcs();
   await allPages(await server.open());
@@ -225,7 +225,7 @@ test('a server that asks nobody gets no token', async () => {
   expect(tokenServer.requests).toHaveLength(0);
 });
 
-test('one that asks although nobody was to: says how to send a token', async () => {
+test('one that asks although no token was configured: says how to send a token', async () => {
   const server = await scriptedGcs(() => refusal(401, 'required', 'Anonymous caller does not have access'));
   const error = await errorOf(allPages(await server.open()));
   expect(error.code).toBe('Denied');

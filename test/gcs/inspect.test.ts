@@ -78,7 +78,7 @@ describe('a bucket', () => {
     expect(fact?.concern?.advice).not.toBe('');
   });
 
-  test('with settings that matter to nobody but are told', async () => {
+  test('with settings that do not matter but are reported', async () => {
     const facts = await factsOf(
       {
         autoclass: { enabled: true, terminalStorageClass: 'ARCHIVE' },
@@ -134,7 +134,7 @@ describe('lifecycle rules', () => {
       'that only move',
       { action: { type: 'SetStorageClass', storageClass: 'COLDLINE' }, condition: { age: 30 } },
     ],
-  ])('%s are none', async (_name, rule) => {
+  ])('%s do not count as one', async (_name, rule) => {
     expect((await factsOf(lifecycle(rule))).get('lifecycle')?.concern).toBeUndefined();
   });
 

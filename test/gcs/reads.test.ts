@@ -121,7 +121,7 @@ describe('a missing object', () => {
 
   const plain: Reply = { status: 404, headers: { 'content-type': 'text/plain' }, body: 'Not Found\n' };
 
-  test('told by an emulator, in a form that anybody may have: the metadata say that it is GCS', async () => {
+  test('reported by an emulator, in a form that any server may have: the metadata say that it is GCS', async () => {
     const server = await scriptedGcs(onlyFor(isRead, plain));
     const store = await server.open();
     expect((await errorOf(store.get('a', { maxBytes: 10 }))).code).toBe('NotFound');

@@ -176,7 +176,7 @@ test('a trainer goes on with the upload of one that was killed, and takes its ow
   expect(fake.uploads.begun.size).toBe(0);
 });
 
-test('a collector removes, uploads that nobody finishes too, and verifies', async () => {
+test('a collector removes, also unfinished uploads, and verifies', async () => {
   await killedTrainer('6');
   await expectDone('trainer', 'save', place.path('model/notes.txt'), uri, '--version', '7', ...FRESH);
   await expectDone('collector', ...COLLECT, uri);

@@ -144,7 +144,7 @@ describe('endpoint', () => {
     expect(server.fake.objects.size).toBe(2);
   });
 
-  test('nobody listens there: Unavailable', async () => {
+  test('no server listens there: Unavailable', async () => {
     const server = await scriptedGcs();
     // No process listens on port 1.
     const store = await server.open({ endpoint: 'http://127.0.0.1:1' });
@@ -158,7 +158,7 @@ describe('endpoint', () => {
     expect(error.message).toContain('gcs.invalid');
   });
 
-  test('https where nobody speaks TLS, and http where somebody does', async () => {
+  test('https to a server without TLS, and http to one with TLS', async () => {
     const server = await scriptedGcs();
     const endpoint = server.endpoint.replace('http:', 'https:');
     expect((await errorOf((await server.open({ endpoint })).head('a'))).code).toBe('InvalidConfig');

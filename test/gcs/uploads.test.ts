@@ -228,7 +228,7 @@ describe('listUploads', () => {
     expect((await errorOf(openUploads(store))).code).toBe(code);
   });
 
-  test('compose: one whose mark is gone or is none of ours is left out; what it shows can be completed', async () => {
+  test('compose: one whose mark is gone or foreign is left out; what it shows can be completed', async () => {
     const { server, store } = await openFake(undefined, { uploads: 'compose' });
     const { upload } = await sent(store);
     const gone = await store.beginUpload('gone', { partSizeBytes: PART_BYTES });
@@ -332,7 +332,7 @@ describe('compose', () => {
     expect(own(server)).toEqual([]);
   });
 
-  test('an object of somebody else under the key is neither replaced nor deleted', async () => {
+  test('an object of another writer under the key is neither replaced nor deleted', async () => {
     const { server, store } = await openFake(undefined, COMPOSE);
     const { upload, receipts } = await sent(store);
     await store.create('a/b', Buffer.from('other'));
@@ -349,7 +349,7 @@ describe('compose', () => {
     expect(server.fake.objects.has('gpt/a/b')).toBe(false);
   });
 
-  test('parts that remain because nobody may delete them do not undo the object', async () => {
+  test('parts that remain because they may not be deleted do not undo the object', async () => {
     const { store } = await openFake(
       onlyFor(({ method }) => method === 'DELETE', refusal(403, 'forbidden')),
       COMPOSE,
@@ -438,7 +438,7 @@ describe('single', () => {
     expect((await errorOf(upload.complete(forged, WHOLE))).code).toBe('InvalidArgument');
   });
 
-  test('nobody else can go on with it', async () => {
+  test('no other process can continue it', async () => {
     const { store } = await openFake(undefined, SINGLE);
     const { upload } = await sent(store);
     expect((await errorOf(store.resumeUpload(upload.token))).code).toBe('Unsupported');

@@ -66,7 +66,7 @@ describe('which versions are under way', () => {
     expect(lowest?.missing).toEqual([{ writer: 2, detail: 'writer 2 never joined' }]);
   });
 
-  test('one whose writers have all delivered and that nobody committed lacks nobody; commit() finishes it', async () => {
+  test('one that all writers delivered, but none committed, lacks no writer; commit() finishes it', async () => {
     const bucket = newBucket();
     const store = new FaultyStore(new MemoryStore(bucket), ({ key }) =>
       key.includes('/manifest-') ? { effect: 'none', reply: 'stop' } : undefined,
@@ -124,7 +124,7 @@ describe('which versions are under way', () => {
     expect(await seen(bucket)).toEqual([]);
   });
 
-  test('what a newer attempt has begun since the catalog was read is none of this one', async () => {
+  test('what a newer attempt has begun since the catalog was read does not belong to this one', async () => {
     const bucket = newBucket();
     await using first = writer(bucket, 0, 2);
     await deliver(first, 5);
@@ -133,7 +133,7 @@ describe('which versions are under way', () => {
     expect((await seen(bucket)).map(({ version }) => version)).toEqual([5]);
   });
 
-  test('objects that are none of a run change nothing', async () => {
+  test('objects that do not belong to a run change nothing', async () => {
     const bucket = newBucket();
     await using first = writer(bucket, 0, 2);
     await deliver(first, 5);

@@ -261,7 +261,7 @@ describe('polluted', () => {
   });
 });
 
-describe('what does not go together is InvalidArgument, and nobody is asked anything', () => {
+describe('options that contradict each other are InvalidArgument, and no request is sent', () => {
   const pause = async () => () => undefined;
   test.each<[string, ConsistencyOptions, string]>([
     ['an unknown consistency', { consistency: 'exact' as 'paused' }, 'it takes paused, polluted'],

@@ -101,7 +101,7 @@ describe('a checkpoint that is damaged', () => {
     expect(await told(bucket)).toEqual([`damaged 1 ${altered}`, `damaged 1 ${gone}`]);
   });
 
-  test('a manifest that is altered or gone: nothing is called garbage, since nobody knows what it holds on to', async () => {
+  test('a manifest that is altered or gone: nothing is called garbage, because it is not known what it holds', async () => {
     const bucket = await runWithGarbage();
     await using next = processOn(bucket, { attempt: 'job-1' }).manager;
     await next.join();
@@ -153,7 +153,7 @@ test('what a dead attempt has left is unfinished, and garbage once its epoch has
   expect((await check(bucket)).problems).toEqual([]);
 });
 
-test("keys that are none of Holdfast's are foreign, wherever they lie; elections are not", async () => {
+test("keys that are not Holdfast's are foreign, wherever they lie; elections are not", async () => {
   const bucket = await cleanRun();
   const foreign = ['version_1/notes.txt', 'catalog/old.json', 'leases/x', 'notes.txt', 'uploads/x.json'];
   for (const key of foreign) bucket.insert(key, bytes(3));
@@ -232,7 +232,7 @@ test('without a catalog it is NotFound, and says whether there is something to r
   );
 });
 
-test('an older catalog that somebody has put back is StoreRegressed', async () => {
+test('an older catalog that was restored is StoreRegressed', async () => {
   const bucket = await cleanRun();
   await using next = open(bucket);
   await next.join();

@@ -132,7 +132,7 @@ describe('what is no lease is said, and none is left', () => {
     expect(leaseKeys(bucket)).toEqual([]);
   });
 
-  test('an empty run, a token that is none, a version below 0', async () => {
+  test('an empty run, an invalid lease id, a version below 0', async () => {
     await using empty = open(newBucket());
     expect(await failure(empty.admin.lease({ ttlMs: 1000 }))).toContain('NotFound');
     expect(await empty.admin.leases()).toEqual([]);

@@ -188,7 +188,7 @@ describe('the deadline of a pause', () => {
     expect(copiedAfterwards).toEqual([]);
   });
 
-  test('whoever has stopped before is not asked to pause', async () => {
+  test('a caller that has stopped before is not asked to pause', async () => {
     const training = new Training();
     const { manager } = setUp();
     const signal = AbortSignal.abort();

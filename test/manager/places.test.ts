@@ -28,7 +28,7 @@ describe('findRunsBelow', () => {
     expect(calls).toBeLessThanOrEqual(6);
   });
 
-  test('stops after ten runs, and after twenty pages of other things; a run here is none below', async () => {
+  test('stops after ten runs, and after twenty pages of other objects; a run here is not one below', async () => {
     const many = newBucket();
     for (let run = 10; run < 40; run++) many.insert(entry(`r${run}/`), bytes(1));
     expect(await findRunsBelow(new MemoryStore(many))).toHaveLength(10);

@@ -139,7 +139,7 @@ describe('reading', () => {
     },
   );
 
-  test('leases and nothing else are left by nobody: a restore cleans up after itself', async () => {
+  test('a restore leaves nothing, not even its lease', async () => {
     const bucket = newBucket();
     await using manager = open(bucket);
     await manager.save({ version: 1, buffers: { a: bytes(100) } });

@@ -273,7 +273,7 @@ describe('I1, I8: a former life that is not dead', () => {
     await next.manager.close();
   });
 
-  test('two successors at once: one is committed, whole, whoever completes first', async () => {
+  test('two successors at once: one is committed, complete, whichever is first', async () => {
     const bucket = await leftBehind();
     const changed = bytesOf(3);
     // The second process registers and resumes the same upload while the first sends its last

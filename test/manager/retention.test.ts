@@ -75,7 +75,7 @@ describe('rules of a run', () => {
     expect(verdictsOf(await other.admin.planRetention())).toEqual(['3 keep', '2 keep', '1 retire']);
   });
 
-  test('a rule that is none is refused when the manager is opened, and by every call', async () => {
+  test('an invalid rule is refused when the manager is opened, and by every call', async () => {
     const bucket = newBucket();
     expect(() => open(bucket, { retention: { keepLast: 0 } })).toThrow('keepLast is 0');
     await using manager = open(bucket);

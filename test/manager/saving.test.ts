@@ -217,7 +217,7 @@ describe('several writers', () => {
     expect(bucket.violations).toEqual([]);
   });
 
-  test('writers that wait leave the commit to the last to deliver: receipts are not read by everybody', async () => {
+  test('writers that wait leave the commit to the last to deliver: only one reads the receipts', async () => {
     const bucket = newBucket();
     const count = 12;
     let receiptsRead = 0;

@@ -72,7 +72,7 @@ describe('onStale', () => {
     expect((await manager.save({ version: 2, buffers, onStale: 'fail' })).suspicions).toEqual([]);
   });
 
-  test('off: nobody looks, and without dedupe no manifest is read', async () => {
+  test('off: there is no check, and without dedupe no manifest is read', async () => {
     const bucket = await runWithVersion1();
     const store = new FaultyStore(new MemoryStore(bucket));
     await using manager = open(bucket, { store, dedupe: 'off' });

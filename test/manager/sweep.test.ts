@@ -284,7 +284,7 @@ describe('a sweep that may not go on deletes nothing', () => {
     await expectUntouched(bucket, 'StoreRegressed', /uploads\/newer\.json is of lineage 1, epoch 9/);
   });
 
-  test('an older catalog that somebody has put back: StoreRegressed', async () => {
+  test('an older catalog that was restored: StoreRegressed', async () => {
     const bucket = await abandonedRun();
     await using next = processOn(bucket, { attempt: 'job-2' }).manager;
     await next.save({ version: 8, buffers: { a: bytes(1) } });

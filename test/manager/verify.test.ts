@@ -180,7 +180,7 @@ describe('what the catalog learns', () => {
     },
   );
 
-  test('one that somebody else has quarantined meanwhile: a note', async () => {
+  test('one that another process has quarantined meanwhile: a note', async () => {
     const { bucket, manager: other } = await savedRun();
     flip(bucket, keyOf(bucket, 2, '/a'));
     const store = new MemoryStore(bucket);

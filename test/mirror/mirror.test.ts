@@ -38,7 +38,7 @@ describe('a mirror', () => {
     expect(entry).toMatchObject({ kind: 'commit', attempt: expect.stringMatching(/^mirror-/) });
   });
 
-  test('a second time nothing is sent, nothing is written, and so nobody is fenced', async () => {
+  test('a second time nothing is sent, nothing is written, and so no writer is fenced', async () => {
     const runs = twoRuns();
     await saveAll(runs.from, [1n, 2n]);
     await using from = open(runs.from);
@@ -268,7 +268,7 @@ describe('what is refused', () => {
     expect(await failure(to.admin.mirrorFrom(from))).toBe('NotFound: there is no run at memory://from');
   });
 
-  test('a manager that is none of ours', async () => {
+  test('a manager that is not from this package', async () => {
     const runs = twoRuns();
     await using to = open(runs.to);
     const stranger = { uri: 'memory://other' } as RunManager;

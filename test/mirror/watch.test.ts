@@ -158,7 +158,7 @@ test.each([
   await to.close();
 });
 
-test('closing a manager ends it with Aborted: nobody asked it to stop', async () => {
+test('closing a manager ends it with Aborted: no signal asked it to stop', async () => {
   const runs = twoRuns();
   await saveAll(runs.from, [1n]);
   const watch = watching(runs);

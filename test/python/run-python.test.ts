@@ -19,7 +19,7 @@ describeWithPython('runPython', () => {
     );
   });
 
-  test('a script that does not read its input is none', async () => {
+  test('a script that does not read its input has no input', async () => {
     expect(await runPython('print(1)', [], new Uint8Array(1 << 20))).toBe('1\n');
   });
 });

@@ -90,7 +90,7 @@ describe('one request', () => {
     });
   });
 
-  test('a checksum of checksums is none of the bytes', async () => {
+  test('a checksum of checksums is not one of the bytes', async () => {
     const composite = COPIED.replace('</ETag>', '</ETag><ChecksumType>COMPOSITE</ChecksumType>');
     const { copying } = await copiedBy(() => ({ body: composite }));
     expect(await copying).toMatchObject({ crc32c: undefined });

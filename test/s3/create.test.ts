@@ -34,7 +34,7 @@ describe('create', () => {
     expect(request?.body).toEqual(Buffer.from(BYTES));
   });
 
-  test('412: somebody was first', async () => {
+  test('412: another writer was first', async () => {
     const { error, sent } = await createAnswered(refusal(412, 'PreconditionFailed'));
     expect([error.code, error.status, sent]).toEqual(['AlreadyExists', 'permanent', 1]);
   });

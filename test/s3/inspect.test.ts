@@ -66,7 +66,7 @@ async function inspect(store: ObjectStore): Promise<readonly StoreFact[]> {
 }
 
 describe('a bucket as it comes', () => {
-  test('nothing but the uploads that nobody removes is of concern', async () => {
+  test('only uploads that no rule removes are a concern', async () => {
     const server = await scriptedS3(bucket());
     const facts = await inspect(await server.open());
     expect(facts.map(({ id, seen, concern }) => [id, seen, concern !== undefined])).toEqual([

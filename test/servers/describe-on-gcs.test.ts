@@ -29,7 +29,7 @@ describeOnGcs('a server of GCS for a suite', (server) => {
 });
 
 describeOnFakeGcs('a fake-gcs-server of its own', {}, (server) => {
-  test('the URI of a place says all that a client needs; nobody is asked for credentials', async () => {
+  test('the URI of a place says all that a client needs; no credentials are needed', async () => {
     const { uri, env, endpoint } = await server().newBucket();
     expect(new URL(uri).searchParams.get('endpoint')).toBe(server().endpoint);
     expect(server().endpoint).toBe(`http://127.0.0.1:${server().port}`);

@@ -92,7 +92,7 @@ test('a mirror that does not have it is asked twice; then the error says what to
   expect(asked()).toEqual(['update', 'download', 'update', 'download']);
 });
 
-test('a program that does not run is none', async () => {
+test('a program that does not run does not count', async () => {
   aptGet(downloaded);
   program('dpkg', '/bin/mkdir -p "$3/usr/bin" && : > "$3/usr/bin/etcd"');
   expect(await failure()).toBeInstanceOf(ServerUnavailable);

@@ -3,8 +3,8 @@
  * rules.
  */
 
-import { isCode, type Repository } from './repository.ts';
-import { commentsOf } from './syntax.ts';
+import { isCode, isTest, type Repository } from './repository.ts';
+import { commentsOf, stringTokensOf } from './syntax.ts';
 
 const COLUMNS_MAX = 100;
 
@@ -28,6 +28,33 @@ export function hardComments(repository: Repository): string[] {
         faultsOf(words).map((fault) => `${path}:${line}: ${fault}: ${words.slice(0, 60)}`),
       ),
     ]);
+}
+
+/** "There is none" is plain. */
+const NONE = /(?<!there )\b(?:is|are|be) none\b/i;
+
+/** Behind `it(`, `test(`, `describe(` and `test.each(…)(`. */
+const BEFORE_NAME = /(?:\b(?:it|test|describe)(?:\.\w+)*|\))\(\s*$/;
+
+/** Certificates of stores repeat the names of checks, so these never change. */
+const KEPT = 'list: what was created before its first page is shown, whoever created it';
+
+/** Messages, texts of help, and names of tests. */
+export function hardStrings(repository: Repository): string[] {
+  return [...repository]
+    .filter(([path]) => isCode(path) && PLAIN.test(path) && path !== GENERATED)
+    .flatMap(([path, text]) => {
+      const isOfTests = isTest(path) || !path.startsWith('packages/');
+      return stringTokensOf(text)
+        .filter(
+          ({ text: token, before }) => (!isOfTests || BEFORE_NAME.test(before)) && !token.includes(KEPT),
+        )
+        .flatMap(({ line, text: token }) =>
+          [...pronounsIn(token), ...(NONE.test(token) ? ['say what it is, not that it "is none"'] : [])].map(
+            (fault) => `${path}:${line}: ${fault}: ${token.slice(0, 60)}`,
+          ),
+        );
+    });
 }
 
 /** Tables and headings need no sentences, so only their pronouns are checked. */

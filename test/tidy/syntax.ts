@@ -21,20 +21,40 @@ export function codeOnly(text: string): string {
   return text.replace(COMMENT_OR_STRING, blank);
 }
 
-/** Every comment with its marks, in order. `line`: of its first character, from 1. */
-export function commentsOf(text: string): { readonly line: number; readonly text: string }[] {
-  const comments: { line: number; text: string }[] = [];
+interface Token {
+  /** Of its first character, from 1. */
+  readonly line: number;
+  /** With its marks. */
+  readonly text: string;
+  /** The code before it. */
+  readonly before: string;
+}
+
+const BEFORE_LENGTH = 40;
+
+/** Every comment and string, in order. */
+function tokensOf(text: string): Token[] {
+  const tokens: Token[] = [];
   let at = 0;
   let line = 1;
-  for (const match of text.matchAll(COMMENT_OR_STRING)) {
+  for (const { 0: token, index } of text.matchAll(COMMENT_OR_STRING)) {
     // Two slashes right behind a character are of a regular expression.
-    const isInCode = match[0].startsWith('//') && /\S/.test(text[match.index - 1] ?? ' ');
-    if (!isComment(match[0]) || isInCode) continue;
-    line += text.slice(at, match.index).split('\n').length - 1;
-    at = match.index;
-    comments.push({ line, text: match[0] });
+    if (token.startsWith('//') && /\S/.test(text[index - 1] ?? ' ')) continue;
+    line += text.slice(at, index).split('\n').length - 1;
+    at = index;
+    tokens.push({ line, text: token, before: text.slice(Math.max(0, index - BEFORE_LENGTH), index) });
   }
-  return comments;
+  return tokens;
+}
+
+/** Every comment with its marks, in order. */
+export function commentsOf(text: string): Omit<Token, 'before'>[] {
+  return tokensOf(text).filter((token) => isComment(token.text));
+}
+
+/** Every string with its marks, in order. */
+export function stringTokensOf(text: string): Token[] {
+  return tokensOf(text).filter((token) => !isComment(token.text));
 }
 
 /** The contents of every string, in order. */

@@ -132,7 +132,7 @@ describe('a save that takes longer than sloMs', () => {
     expect([warnings, saver.report.late]).toEqual([[], 0]);
   });
 
-  test('one that has ended before anybody could look is late all the same', async () => {
+  test('one that has ended before it was checked is late nevertheless', async () => {
     let nowMs = 0;
     const stopped = new ManualClock();
     const clock = {

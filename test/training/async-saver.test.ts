@@ -91,7 +91,7 @@ describe('a save', () => {
 });
 
 describe('a failure before everything is copied', () => {
-  test('is that of its own call, and nobody else hears of it', async () => {
+  test('is that of its own call, and no other call gets it', async () => {
     const { manager, saver } = setUp();
     const full = new CheckpointError('StorageFull', 'no room');
     const started = saver.saveAsync(SOURCES);
@@ -113,7 +113,7 @@ describe('a failure before everything is copied', () => {
     expect(await next).toBe('started');
   });
 
-  test('a version that is none is refused before the manager is asked', async () => {
+  test('an invalid version is refused before the manager is asked', async () => {
     const { manager, saver } = setUp();
     await expect(saver.saveAsync({ ...SOURCES, version: 1.5 })).rejects.toThrow(/safe integer|1\.5/);
     expect(manager.saves).toEqual([]);
@@ -168,7 +168,7 @@ describe('a failure after the copy', () => {
     expect(manager.saves).toHaveLength(1);
   });
 
-  test('that nobody asks for is no unhandled rejection', async () => {
+  test('without a caller that waits is no unhandled rejection', async () => {
     const { manager } = await setUpStarted();
     manager.last.fail(lost);
     await turn(); // vitest would report an unhandled rejection

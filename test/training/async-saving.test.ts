@@ -148,7 +148,7 @@ describe('a state that cannot be written', () => {
     },
   );
 
-  test('the staging fails while it is written: whoever writes is told, and the call has the error of the staging', async () => {
+  test('the staging fails while it is written: the writer gets an error, and the call has the error of the staging', async () => {
     const full = new CheckpointError('StorageFull', 'no room');
     const staging: Staging = {
       async stage([all]) {

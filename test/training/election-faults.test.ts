@@ -164,7 +164,7 @@ async function confusion(seed: number): Promise<Told[]> {
   return told;
 }
 
-test(`A14: whoever is told so has its time from when it asked on, whatever ${SEEDS} confusions do to the requests`, async () => {
+test(`A14: an elected trainer has its time from its request on, whatever ${SEEDS} confusions do to the requests`, async () => {
   let changeCount = 0;
   for (let seed = 1; seed <= SEEDS; seed++) {
     const told = await confusion(seed);

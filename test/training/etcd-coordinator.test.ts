@@ -124,7 +124,7 @@ describeOnEtcd('EtcdCoordinator', (server) => {
     expect((await keysOf(job)).filter((key) => key.includes('/vote/'))).toEqual([]);
   });
 
-  test.concurrent('more than maxWorkers wait, and disturb nobody, until one leaves', async (t) => {
+  test.concurrent('more than maxWorkers wait, and disturb no other, until one leaves', async (t) => {
     const job = newJob(t, 1, 2);
     const workers = [job.newWorker(), job.newWorker()];
     await meet(workers.slice(0, 1), job);
@@ -177,7 +177,7 @@ describeOnEtcd('EtcdCoordinator', (server) => {
     await trainsWith(2);
   });
 
-  test.concurrent('training is over: the others are to meet, and hear it there; nobody joins any more', async (t) => {
+  test.concurrent('training is over: the others learn it at the next rendezvous, and no worker joins any more', async (t) => {
     const job = newJob(t, 2, 2);
     const workers = [job.newWorker(), job.newWorker()];
     await meet(workers, job);

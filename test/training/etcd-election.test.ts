@@ -63,7 +63,7 @@ describeOnEtcd('EtcdElection', (server) => {
     expect(await leaseCount(server().endpoint)).toBe(before + 2);
   });
 
-  test('A14: whoever is elected may ask again, from another process too; elections under other keys are others', async () => {
+  test('A14: an elected trainer may ask again, from another process too; elections under other keys are separate', async () => {
     const key = newKey();
     expect(await electionOn(key).requestSave('嵌入', MINUTE_MS)).toBe(true);
     expect(await electionOn(key).requestSave('嵌入', MINUTE_MS)).toBe(true);
@@ -97,7 +97,7 @@ describeOnEtcd('EtcdElection', (server) => {
     expect(await electionOn(key).requestSave('b', MINUTE_MS)).toBe(false);
   });
 
-  test('an endpoint that nobody serves, and one that is frozen, are passed over', async () => {
+  test('an endpoint without a server, and one that is frozen, are skipped', async () => {
     const frozen = await ownEtcd();
     await freeze(frozen.pid);
     const endpoints = [`http://127.0.0.1:${await freePort()}`, frozen.endpoint, server().endpoint];
@@ -112,7 +112,7 @@ describeOnEtcd('EtcdElection', (server) => {
     });
   });
 
-  test('frozen, it elects nobody: Unavailable within the deadline; and goes on where it was', async () => {
+  test('frozen, it elects no trainer: Unavailable within the deadline; then it continues where it was', async () => {
     const { endpoint, pid } = await ownEtcd();
     const key = newKey();
     const election = new EtcdElection({ endpoints: [endpoint], key, timeoutMs: 300 });
@@ -131,7 +131,7 @@ describeOnEtcd('EtcdElection', (server) => {
     expect(await patient.requestSave('a', MINUTE_MS)).toBe(true);
   });
 
-  test('killed, it elects nobody: Unavailable; started again, it knows who was elected', async () => {
+  test('killed, it elects no trainer: Unavailable; started again, it knows which trainer was elected', async () => {
     const dataDirectory = await mkdtemp(join(tmpdir(), 'holdfast-etcd-data-'));
     try {
       const first = await ownEtcd({ dataDirectory });

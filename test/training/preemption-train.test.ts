@@ -245,7 +245,7 @@ describe('with a saver', () => {
 });
 
 describe('at a notice', () => {
-  it('the loop ends with the step under way, whose state rank 0 saves though it is not due; nobody is waited for', async () => {
+  it('the loop ends with the step in progress, whose state rank 0 saves though it is not due; it waits for no other rank', async () => {
     const scene = new Scene();
     expect(await scene.trainPreempted()).toBe(scene.state);
     expect([scene.state.value, scene.copied]).toEqual([2, [2]]);
@@ -431,7 +431,7 @@ describe('at a notice', () => {
     expect(scene.coordinator.calls.slice(-2)).toEqual(['monitor', 'barrier']);
   });
 
-  it('before training there is none', async () => {
+  it('before training there is no wait', async () => {
     const scene = new Scene();
     const { saver, preemption } = scene;
     preemption.request();

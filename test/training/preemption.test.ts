@@ -80,7 +80,7 @@ describe('a save in flight', () => {
     });
   });
 
-  it('a store that does not answer costs no time beyond the deadline, and it is said that nobody knows', async () => {
+  it('a store that does not answer costs no time beyond the deadline, and the report says that it is not known', async () => {
     const { saver, clock, preemption } = scene({ deadlineMs: 300 });
     saver.latest = silent;
     saver.begin(7n);
@@ -161,7 +161,7 @@ describe('who holds it', () => {
     expect(await preemption.finished).toMatchObject({ durable: 8n, lost: null });
   });
 
-  it('is asked at the deadline what is lost; who has nothing to lose delays nobody further', async () => {
+  it('is asked at the deadline what is lost; one with nothing to lose delays no other', async () => {
     for (const loss of ['could not be saved: the step had not ended', null]) {
       const { clock, preemption } = scene();
       preemption.hold(() => loss);
@@ -265,7 +265,7 @@ describe('notices', () => {
     expect(await preemption.finished).toMatchObject({ durable: null });
   });
 
-  it('what cannot be is InvalidArgument, and nobody listens', () => {
+  it('invalid options are InvalidArgument, and no listener is added', () => {
     const invalid = (message: string) => expect.objectContaining({ code: 'InvalidArgument', message });
     for (const deadlineMs of [-1, Number.NaN, 2 ** 31]) {
       const message = `deadlineMs is ${deadlineMs}; it takes milliseconds from 0 to 2147483647`;

@@ -18,7 +18,7 @@ await world.barrier();
 console.log('rank', world.rank, 'of', world.size);
 `;
 
-test('a coordinator that nobody closes does not keep its process alive', async () => {
+test('a coordinator that is not closed does not keep its process alive', async () => {
   await using server = await RendezvousServer.start({ lastCallMs: 0 });
   const child = spawn(
     process.execPath,

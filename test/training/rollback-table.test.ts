@@ -49,7 +49,7 @@ describe('Rollback', () => {
     expect(count(state, 'step')).toBe(7);
   });
 
-  it('Failure recovery: another exception is none of them: it is thrown, and nothing undone', async () => {
+  it('Failure recovery: another exception does not count: it is thrown, and nothing undone', async () => {
     const state = new Sum();
     await expect(run(state, adding(5, { error: lost, after: 3 }))).rejects.toBe(lost);
     expect(state).toMatchObject({ sum: 6, place: 4 });

@@ -79,7 +79,7 @@ describe('a file as a stream', () => {
     expect(store.calls).toHaveLength(4); // bytes read ahead for no use no longer count
   });
 
-  test('a stream that nobody reads on holds up neither other streams nor saves', async () => {
+  test('a stream that is no longer read holds up neither other streams nor saves', async () => {
     const data = bytesOf(12 * MIB);
     const { file, transfer } = setUpStored(data, 4 * MIB, { settings: { partSizeBytesMin: 4 * MIB } });
     const idle = Array.from({ length: 6 }, () => transfer.stream(file).getReader());

@@ -141,7 +141,7 @@ describe('failures', () => {
     expect(isWhole(target.transfer)).toBe(true);
   });
 
-  test('what is read when the caller stops ends soon: nobody waits for a read that has no answer', async () => {
+  test('a read in progress ends soon after the caller stops: there is no wait for a read without an answer', async () => {
     const plan = scriptedFaults({ operation: 'readInto', skip: 3, fault: FAULTS.stall, times: 1000 });
     const { source, target, files } = await twoSides([bytesOf(50 * PART)], { plan });
     const stop = new AbortController();

@@ -122,7 +122,7 @@ describe('an object that no checkpoint describes', () => {
     }
   });
 
-  test('a range outside it, and a setting that is none', async () => {
+  test('a range outside it, and an invalid setting', async () => {
     const { open } = setUpObject();
     const source = await open();
     const outside = await failureOf(source.readInto(DATA.byteLength, new Uint8Array(1)));

@@ -102,7 +102,7 @@ describe('a file read at any position', () => {
     );
   });
 
-  test('any answer with any bit that is wrong is found out, whoever asked for it', async () => {
+  test('any answer with any wrong bit is found, for every caller', async () => {
     await fc.assert(
       fc.asyncProperty(anyStory, fc.nat(), fc.nat(), async (story, which, where) => {
         const data = bytesOf(story.sizeBytes);
@@ -147,7 +147,7 @@ describe('a file read at any position', () => {
     await source.close();
   });
 
-  test('a damaged byte elsewhere is nobody’s concern', async () => {
+  test('a damaged byte elsewhere does not matter', async () => {
     const { bucket, open } = setUpSource();
     bucket.damage('k', (bytes) => flipped(bytes, 3 * PART + 5));
     const source = open();

@@ -21,7 +21,7 @@ function setUp(bytesPerSecondMax: number | null) {
 }
 
 describe('the limit', () => {
-  test('none: everybody passes at once', async () => {
+  test('none: every request passes at once', async () => {
     const { clock, passed, take } = setUp(null);
     await Promise.all([take('a', 1e12), take('b', 1e12)]);
     expect([passed, clock.sleeperCount]).toEqual([['a at 0', 'b at 0'], 0]);
@@ -134,7 +134,7 @@ describe('changes', () => {
 });
 
 describe('paused', () => {
-  test.each([null, 1000])('nobody passes until it is resumed (limit %s)', async (limit) => {
+  test.each([null, 1000])('no request passes until it is resumed (limit %s)', async (limit) => {
     const { clock, throttle, passed, take } = setUp(limit);
     throttle.pause();
     throttle.pause();

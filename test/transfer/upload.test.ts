@@ -318,7 +318,7 @@ describe('turns, memory, progress', () => {
     expect(bucket.keys()).toHaveLength(count);
   });
 
-  test('a stream that nobody feeds does not keep files from being saved', async () => {
+  test('a stream without input does not keep files from being saved', async () => {
     const { bucket, transfer } = setUp({ settings: { partSizeBytesMin: 8 * MIB } });
     const { promise: fed, resolve: feed } = Promise.withResolvers<void>();
     async function* idle() {
@@ -384,7 +384,7 @@ describe('the end', () => {
     expect(again?.sizeBytes).toBe(10);
   });
 
-  test('an error that is none of ours passes as it is', async () => {
+  test('an error of another kind passes unchanged', async () => {
     const { transfer } = setUp();
     const bug = new TypeError('bug');
     const open = (): Promise<RandomSource> => Promise.reject(bug);

@@ -57,7 +57,7 @@ describe('writer by writer', () => {
     ]);
   });
 
-  test('no table for a lone writer, nor where nobody said anything', () => {
+  test('no table for a lone writer, nor if no writer reported anything', () => {
     expect(writerLines(writersOf(['polluted', 1, 0]))).toEqual([]);
     expect(writerLines(writersOf(null, null))).toEqual([]);
   });

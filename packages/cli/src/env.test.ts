@@ -22,7 +22,7 @@ describe('optionFromEnvironment', () => {
     });
   });
 
-  it('an empty variable is none', () => {
+  it('an empty variable counts as absent', () => {
     expect(optionFromEnvironment(timeout, { HOLDFAST_TIMEOUT: '' })).toBeNull();
   });
 
@@ -174,7 +174,7 @@ describe('terminal', () => {
     expect(canRedraw({}, true)).toBe(true);
   });
 
-  it('HOLDFAST_URI is none when it is empty', () => {
+  it('an empty HOLDFAST_URI counts as absent', () => {
     expect(uriFromEnvironment({ HOLDFAST_URI: '' })).toBeNull();
     expect(uriFromEnvironment({ HOLDFAST_URI: 'memory://a' })).toBe('memory://a');
   });

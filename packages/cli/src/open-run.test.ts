@@ -24,7 +24,7 @@ describe('closeUntil', () => {
     await over;
   });
 
-  it('a time that has passed: nobody waits', async () => {
+  it('a time that has passed: there is no wait', async () => {
     const clock = new ManualClock();
     const over = closeUntil({ close: () => new Promise(() => undefined) }, clock.monotonicMs() - 1, clock);
     await clock.advance(0);

@@ -39,7 +39,7 @@ describe('givenRetention', () => {
     });
   });
 
-  it('without a rule there are none, and a grace stands alone', () => {
+  it('without a rule no rules are set, and a grace may stand alone', () => {
     expect(givenRetention(call({}))).toEqual({ rules: undefined, graceMs: undefined });
     expect(givenRetention(call({ grace: '0' }))).toEqual({ rules: undefined, graceMs: 0 });
   });

@@ -290,7 +290,7 @@ describe('keep tidy', () => {
     expect((await cli(['gc', uri, '--keep', '2', '--apply'])).stdout).toContain('collected  retired 1');
   });
 
-  it('what drops more than half needs --force: nobody is asked, nothing is changed', async () => {
+  it('what drops more than half needs --force: no question, no change', async () => {
     const uri = await run(5);
     const ended = await cli(['gc', uri, '--keep', '1'], { answer: 'y' });
     expect(ended.code).toBe(7);

@@ -49,7 +49,7 @@ describe('isXmlOf', () => {
 });
 
 describe('jsonValue', () => {
-  it('reads JSON; what is none is of another kind', () => {
+  it('reads JSON; any other body is of another kind', () => {
     expect(jsonValue('{"a":[1]}\n')).toEqual({ a: [1] });
     expect(jsonValue('<html></html>')).toBeUndefined();
     expect(jsonValue('')).toBeUndefined();

@@ -21,7 +21,7 @@ describe('a refusal', () => {
     expect(error.context).toMatchObject({ key: 'a/b', storeCode: 'Busy', httpStatus: 503, requestId: 'R1' });
   });
 
-  it('of an answer without code or request id comes from somebody else, unless a proxy may say so', () => {
+  it('of an answer without code or request id comes from another server, unless a proxy may answer so', () => {
     const foreign = (status: number) =>
       new HttpRefusal({ status, headers: {}, hasBody: true }, { code: '', message: '', requestId: undefined })
         .isForeign;
@@ -51,7 +51,7 @@ describe('a failure without an answer', () => {
   });
 
   it.each(['TIMED_OUT', 'CLOSED_EARLY', 'BAD_HEAD', 'BAD_BODY', 'RANGE_MISMATCH', 'UNEXPECTED'] as const)(
-    '%s, after which nobody knows what has happened, is temporary',
+    '%s, after which the outcome is not known, is temporary',
     (code) => {
       const cause = new DirectHttpError(code, 'told so', { phase: 'head' });
       expect(requestError(cause, 'create', OBJECT)).toMatchObject({

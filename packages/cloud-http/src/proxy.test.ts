@@ -27,7 +27,7 @@ describe('the proxy to a server', () => {
     expect(isProxied({})).toBe(false);
   });
 
-  it('is known whole, by the variable as it is spelt; small letters come first, and nothing is none', () => {
+  it('has its whole URL and the variable as spelt; lower case comes first, and an empty one counts as absent', () => {
     const env = { https_proxy: 'http://me:p%40ss@proxy:3128', HTTPS_PROXY: 'http://other' };
     const proxy = new Proxies(env).to(S3);
     expect(proxy?.variable).toBe('https_proxy');
@@ -83,7 +83,7 @@ describe('a proxy that cannot be used', () => {
     expect(message).not.toContain('canary');
   });
 
-  it('keeps nobody from a server that is reached without it', () => {
+  it('that is invalid does not matter for a server that is reached without it', () => {
     const env = { HTTPS_PROXY: 'socks5://proxy', NO_PROXY: '.amazonaws.com' };
     expect(new Proxies(env).to(S3)).toBeUndefined();
     expect(new Proxies({ HTTP_PROXY: 'socks5://proxy' }).to(S3)).toBeUndefined();

@@ -13,7 +13,7 @@ describe('StoreCalls', () => {
     await expect(callsOf().run(CALL, () => Promise.reject(new Error('x')))).rejects.toBe(OF_STORE);
   });
 
-  it('a key that is none, or a signal that has fired, is refused before anything is done', async () => {
+  it('an invalid key, or a signal that has fired, is refused before anything is done', async () => {
     const never = () => Promise.reject(new Error('it was done'));
     await expect(callsOf().run({ ...CALL, key: '../a' }, never)).rejects.toMatchObject({
       code: 'InvalidArgument',

@@ -25,7 +25,7 @@ test.each(ROWS)('%s: its size, and its numbers in both directions', (dtype, byte
   expect(dtypeOfNumber(tensorflow, 'tensorflow')).toBe(dtype);
 });
 
-test('numbers that stand for no type of a variable are none', () => {
+test('numbers that stand for no type of a variable have no dtype', () => {
   for (const number of [-1, 0, 9, 14, 19]) expect(dtypeOfNumber(number, 'elasticdl')).toBeNull();
   for (const number of [-1, 0, 7, 8, 11, 12, 13, 15, 16, 18, 20, 101])
     expect(dtypeOfNumber(number, 'tensorflow')).toBeNull();

@@ -62,7 +62,7 @@ test('a directory whose name is known to be durable is synced alone', async () =
   expect(belowRoot(synced)).toEqual(['/a/b', '/a/c', '/a']);
 });
 
-test('a directory that was removed and made again by somebody else is a new one', async () => {
+test('a directory that another process removed and created again is a new one', async () => {
   const path = join(root, 'a');
   mkdirSync(path);
   const { synced, sync } = traced();

@@ -50,7 +50,7 @@ test.each(['EROFS', 'EACCES', 'ENOSPC', 'EIO'])('%s of a parent is passed on as 
   expect(made).toEqual(['/a/b', '/a']);
 });
 
-test('a path whose parents nobody can make fails instead of going on for ever', async () => {
+test('a path whose parents cannot be created fails instead of going on for ever', async () => {
   const fileSystem = { ...nodeFileSystem, mkdir: () => Promise.reject(errnoError('ENOENT')) };
   await expect(makeDirectories(fileSystem, join(root, 'a'))).rejects.toMatchObject({ code: 'ENOENT' });
 });

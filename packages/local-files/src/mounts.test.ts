@@ -52,7 +52,7 @@ describe('mountOf', () => {
     expect(mountOf(mounts, path)?.source).toBe(source);
   });
 
-  it('without mounts there is none', () => {
+  it('without mounts there is no mount above a path', () => {
     expect(mountOf([], '/a')).toBeUndefined();
   });
 });

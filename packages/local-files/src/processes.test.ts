@@ -81,7 +81,7 @@ describe('isCertainlyGone', () => {
     expect(await processes.isCertainlyGone(identity)).toBe(true);
   });
 
-  test('of this machine: a process that has ended and that nobody has reaped is', async () => {
+  test('of this machine: a process that has ended and was not reaped is', async () => {
     const processes = linuxProcesses();
     // The shell becomes a program that never waits for its child.
     const parent = spawn('sh', ['-c', 'sleep 1000 & echo $!; exec sleep 1000'], {
@@ -123,7 +123,7 @@ describe('the text of a process', () => {
   });
 
   test.each(['', 'free', '1-2-3', `${processText(SELF)}0`, `x${processText(SELF)}`, `-${processText(SELF)}`])(
-    'any other is of nobody: %j',
+    'any other belongs to no process: %j',
     (text) => {
       expect(processOfText(text)).toBeNull();
     },

@@ -468,7 +468,7 @@ describe('what a process that was killed has left', () => {
     for (const name of hidden()) expect(name.length).toBeLessThan(256);
   });
 
-  it('what cannot be removed keeps nobody from restoring', async () => {
+  it('an old directory that cannot be removed does not prevent a restore', async () => {
     put(`${left('')}/half`);
     const removeAll = () => Promise.reject(Object.assign(new Error(), { code: 'EACCES', syscall: 'rm' }));
     await restore({ fileSystem: { ...nodeFileSystem, removeAll } });

@@ -63,7 +63,7 @@ describe('openSource', () => {
   });
 
   it.skipIf(process.platform === 'win32')(
-    'a named pipe is InvalidArgument, at once, though nobody writes to it',
+    'a named pipe without a writer is InvalidArgument, at once',
     async () => {
       execFileSync('mkfifo', [join(directory, 'pipe')]);
       await expect(localFiles.openSource(join(directory, 'pipe'))).rejects.toEqual(

@@ -164,7 +164,7 @@ describe('where a file is', () => {
     expect(readdirSync(parent)).toEqual(['link', 'model.bin']);
   });
 
-  it('nor is one that somebody makes meanwhile', async () => {
+  it('nor is one that another process creates meanwhile', async () => {
     const target = await openTargetFile(path);
     await write(target, 'one');
     writeFileSync(path, 'theirs');

@@ -215,7 +215,7 @@ describe('openTarget', () => {
     expect(read('a')).toBe('one');
   });
 
-  it('somebody who fills the directory meanwhile is not overwritten', async () => {
+  it('files that another process puts into the directory meanwhile are not overwritten', async () => {
     const target = await localFiles.openTarget(directory);
     await write(target, 'a', 'one');
     mkdirSync(directory);
@@ -257,7 +257,7 @@ describe('names', () => {
     await target.discard();
   });
 
-  it('a link that somebody put into the temporary directory is not followed', async () => {
+  it('a link that another process put into the temporary directory is not followed', async () => {
     const target = await localFiles.openTarget(directory);
     const [sibling] = readdirSync(parent);
     symlinkSync(join(parent, 'outside'), join(parent, sibling!, 'a'));

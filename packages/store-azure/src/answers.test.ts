@@ -86,7 +86,7 @@ describe('lists of blocks', () => {
     expect(parseBlockList(DECLARATION + xml)).toEqual([]);
   });
 
-  it('a page of another kind is none', () => {
+  it('a page of another kind is not a listing', () => {
     expect(parseBlockList('<html></html>')).toBeNull();
   });
 

@@ -17,6 +17,6 @@ test('names say what a block is, and are of one length, which is no more than Az
 });
 
 test.each(['', uploadId, `${uploadId}copy000001`, `${uploadId}begun--`, `${uploadId}000000x00000000`])(
-  'a name that is none of ours is null: %j',
+  'a name that this store did not make is null: %j',
   (name) => expect(parseBlockName(name)).toBeNull(),
 );

@@ -132,7 +132,7 @@ describe('a SAS', () => {
   });
 
   it.each(['sv=2024-11-04&canary=1', 'sig=', 'sig=canary canary', 'sig=canary#', `${SAS}\u00e9`])(
-    'that is none is refused and not repeated: %#',
+    'that is invalid is refused and not repeated: %#',
     (token) => {
       const message = refusalOf('az://acct/runs', { AZURE_STORAGE_SAS_TOKEN: token });
       expect(message).toContain('the SAS in AZURE_STORAGE_SAS_TOKEN is invalid');
@@ -229,7 +229,7 @@ describe('a key of the customer', () => {
     expect(parseAzureConfig('az://acct/runs', env).customerKey?.reveal()).toBe(CUSTOMER_KEY);
   });
 
-  it('that is none, that travels in the clear, or beside an encryption scope is refused', () => {
+  it('that is invalid, unencrypted, or beside an encryption scope is refused', () => {
     expect(refusalOf('az://acct/runs', { HOLDFAST_AZURE_CUSTOMER_KEY: 'canary' })).toBe(
       'HOLDFAST_AZURE_CUSTOMER_KEY is not the base64 of 32 bytes',
     );

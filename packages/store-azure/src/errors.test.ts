@@ -253,7 +253,7 @@ describe('a refusal by its status, where the code says nothing', () => {
   });
 });
 
-describe('somebody else has answered', () => {
+describe('another server has answered', () => {
   it('a page is no refusal of Azure', () => {
     const refusal = refusalOf({ status: 404, headers: {}, hasBody: true }, '<html>not here</html>');
     const error = storeError(refusal, 'list', subject());
@@ -261,7 +261,7 @@ describe('somebody else has answered', () => {
     expect(error.message).toContain('does not lead to a server that speaks Azure Blob Storage');
   });
 
-  it('a success in another form is none', () => {
+  it('a success in another form does not count as one', () => {
     const error = storeError(foreignSuccess({ status: 200, headers: HEADERS }), 'list', subject());
     expect(error.code).toBe('InvalidConfig');
     expect(error.message).toContain('HTTP 200 in another form');

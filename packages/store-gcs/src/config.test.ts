@@ -113,7 +113,7 @@ describe('the environment', () => {
     expect(config).toMatchObject({ endpoint, auth: false, uploads: 'compose' });
   });
 
-  it('an endpoint in the URI outdoes it, and an empty one is none', () => {
+  it('an endpoint in the URI overrides it, and an empty one counts as absent', () => {
     const env = { STORAGE_EMULATOR_HOST: 'other:1' };
     expect(parseGcsConfig(`gs://runs?${EMULATOR}`, env).endpoint).toBe('http://127.0.0.1:4443');
     expect(parseGcsConfig('gs://runs', { STORAGE_EMULATOR_HOST: '' }).auth).toBe(true);

@@ -144,7 +144,7 @@ describe('a refusal by its reason', () => {
     expect(refused(400, jsonError(reason)).message).toContain(advice);
   });
 
-  it('nobody is asked for credentials: says how to send some', () => {
+  it('the store requires credentials and none were sent: says how to send some', () => {
     const refusal = refusalOf(
       { status: 401, headers: GOOGLE, hasBody: true },
       jsonError('required', 'Anonymous caller'),
@@ -233,7 +233,7 @@ describe('errors in answers of success', () => {
     expect(isError('POST', jsonError('backendError'))).toBe(true);
   });
 
-  it('are not looked for in objects, nor found in what is none', () => {
+  it('are not looked for in objects, nor found in other answers', () => {
     expect(isError('GET', xmlError('InternalError'))).toBe(false);
     expect(isError('POST', '{"name":"error"}')).toBe(false);
     expect(isError('PUT', '')).toBe(false);

@@ -71,7 +71,7 @@ describe('facts of a directory', () => {
     expect(fact.concern !== undefined).toBe(isWarned);
   });
 
-  it('less than a twentieth is free: a warning; a size that is not told is none', async () => {
+  it('less than a twentieth is free: a warning; an unknown size is no warning', async () => {
     expect((await factsOf({ freeBlocks: 5n }))('room').concern).toBeUndefined();
     expect((await factsOf({ freeBlocks: 4n }))('room')).toMatchObject({
       seen: '4.0 of 100.0 GiB are free',

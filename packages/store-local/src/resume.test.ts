@@ -124,7 +124,7 @@ describe('a process that is gone', () => {
     await expect(store.resumeUpload(token)).rejects.toEqual(code('NotFound'));
   });
 
-  test('while it stands still it may go on: nobody takes its upload over', async () => {
+  test('while a process is stopped it may continue: its upload is not taken over', async () => {
     const { child, line: token } = await inProcess(BEGIN_AND_SEND_TWO);
     child.kill('SIGSTOP');
     const store = await open();
@@ -169,7 +169,7 @@ describe('in one process', () => {
     await expectWhole(store);
   });
 
-  test('whoever takes an upload over waits for what is under way; the handle before can do nothing any more', async () => {
+  test('a takeover of an upload waits for calls in progress; then the old handle can do nothing', async () => {
     const { promise: gate, resolve } = Promise.withResolvers<void>();
     let waiting = false;
     const first = await open({
@@ -294,7 +294,7 @@ describe('where something is wrong', () => {
     await expect(uploadsOf(store)).rejects.toEqual(code('Denied'));
   });
 
-  test('a note of an owner that nobody understands is left alone', async () => {
+  test('a note whose owner cannot be identified is left alone', async () => {
     const first = await open();
     const begun = await first.beginUpload('v/a', { partSizeBytes: PART });
     await first.close();
@@ -311,11 +311,11 @@ describe('where something is wrong', () => {
     '{"key":"v/a","partSizeBytes":8192,"file":"../x"}',
     '{"key":"../a","partSizeBytes":8192,"file":"0123456789abcdef01234567-1"}',
     '{"key":"v/a","partSizeBytes":1,"file":"0123456789abcdef01234567-1"}',
-  ])('a token that is none is InvalidArgument: %j', async (token) => {
+  ])('an invalid token is InvalidArgument: %j', async (token) => {
     await expect((await open()).resumeUpload(token)).rejects.toEqual(code('InvalidArgument'));
   });
 
-  test('where processes cannot be told apart, or nobody computes checksums, uploads end with their store', async () => {
+  test('if processes cannot be identified, or checksums not computed, uploads end with their store', async () => {
     for (const components of [{}, { crc32c, processes: linuxProcesses('/nowhere') }]) {
       const store = await openLocalStore({ directory: root }, components);
       expect([store.capabilities.resumesUploads, store.listUploads]).toEqual([false, undefined]);

@@ -137,7 +137,7 @@ describe('list', () => {
     await expect(store.get('empty', { maxBytes: 1 })).rejects.toEqual(code('NotFound'));
   });
 
-  describe('what has the name of an object and is none is shown, and every call says what it is:', () => {
+  describe('an entry of another kind with the name of an object is listed, and every call says what it is:', () => {
     const KEY = 'catalog/00000000000000000007.json';
     const MAKERS = {
       'a symbolic link': (path: string) => symlinkSync('/etc/hostname', path),

@@ -316,7 +316,7 @@ describe('the end of an upload', () => {
     await upload.abort();
   });
 
-  it('closing the store frees uploads that nobody ended', async () => {
+  it('closing the store frees uploads that were not ended', async () => {
     const upload = await begin();
     await upload.putPart(0, bytesOf(1), { crc32c: 1 });
     expect(temporaryFiles()).toHaveLength(1);

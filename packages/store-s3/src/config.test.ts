@@ -168,7 +168,7 @@ describe('the environment', () => {
     expect(config.credentials).toBeUndefined();
   });
 
-  it('half a pair of keys is none', () => {
+  it('half a pair of keys counts as absent', () => {
     expect(parseS3Config('s3://runs', { AWS_ACCESS_KEY_ID: 'id' }).credentials).toBeUndefined();
   });
 

@@ -59,7 +59,7 @@ test('a sleep of no time ends at once', async () => {
   expect(clock.monotonicMs()).toBe(0);
 });
 
-test('the wall clock can jump; nobody wakes of it and the other clock does not move', async () => {
+test('the wall clock can jump; no sleeper wakes and the other clock does not move', async () => {
   const clock = new ManualClock({ nowMs: 1000 });
   void clock.sleep(10);
   clock.setWallClock(50);

@@ -266,7 +266,7 @@ describe('train: loading', () => {
     expect(calls.filter((call) => call.startsWith('load'))).toHaveLength(loads);
   });
 
-  it('is repeated when the sync after it fails, for nobody has kept what was loaded', async () => {
+  it('is repeated when the sync after it fails, because the loaded state is not kept', async () => {
     const manager = new MemoryManager();
     manager.committed.set(0n, Uint8Array.of(2));
     setCheckpointManager(manager);
@@ -369,7 +369,7 @@ describe('train: failures', () => {
     expect(calls.at(-1)).toBe(`onError ${message}`);
   });
 
-  it('failuresMax sets another number; what is none is InvalidArgument', async () => {
+  it('failuresMax sets another number; any other value is InvalidArgument', async () => {
     const always = failing(new RecoverableError('again'));
     const training = train(new ScriptedCoordinator(), always, new Counter(), { logger, failuresMax: 5 });
     await expect(training).rejects.toThrow('Exceeded max number of recoverable failures: 5');
@@ -382,7 +382,7 @@ describe('train: failures', () => {
 });
 
 describe('train: saving', () => {
-  it('happens if the coordinator says so, or the state; otherwise nobody waits', async () => {
+  it('happens if the coordinator says so, or the state; otherwise there is no wait', async () => {
     const manager = new MemoryManager();
     setCheckpointManager(manager);
     const coordinator = new ScriptedCoordinator();
@@ -408,7 +408,7 @@ describe('train: saving', () => {
     expect(calls.filter((call) => call === 'barrier')).toHaveLength(2);
   });
 
-  it('without a manager nothing is saved, and nobody waits', async () => {
+  it('without a manager nothing is saved, and there is no wait', async () => {
     const state = new Counter();
     state.savesEachStep = true;
     await train(new ScriptedCoordinator(), counting(1), state, { logger });

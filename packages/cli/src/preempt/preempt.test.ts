@@ -162,7 +162,7 @@ describe('preempt: something is lost', () => {
     ]);
   });
 
-  it('the run was taken over meanwhile: nobody is told to finish it', async () => {
+  it('the run was taken over meanwhile: the error does not advise to finish it', async () => {
     const uri = newUri();
     await save(uri, 5, 0, 2, '--no-wait');
     const takeOver = () => save(uri, 4, 0, 3, '--no-wait');

@@ -192,7 +192,7 @@ describe('a version that all have delivered', () => {
     expect(await again.wait()).toMatchObject({ durable: { version: 4n }, waitedMs: 0 });
   });
 
-  it('and that may not be committed here is waited for, and the refusal told if nobody else commits', async () => {
+  it('and that may not be committed here is waited for, and the refusal reported if no other process commits', async () => {
     const rig = setUp({ plan: () => (call) => (call.operation === 'create' ? refuse('Denied') : undefined) });
     await deliver(rig.writer(0), 4, 'a');
     void deliver(slowWriter(rig, 3_600_000), 4, 'b').catch(() => undefined);

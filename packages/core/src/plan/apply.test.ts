@@ -137,7 +137,7 @@ describe('commit', () => {
     expect(after(joined, commit(at(1, 1, 0n))).top).toBe(0n);
   });
 
-  test('I4: an id that is there is answered with it, whoever asks and whatever has changed since', () => {
+  test('I4: an id that is there is the answer, for any caller and whatever has changed since', () => {
     const state = after(committed(2), takeover('job-1'));
     expect(reasonOf(decide(state, commit(at(1, 1, 1n), { manifestSha256: digest(9) })))).toBe('present');
   });

@@ -82,7 +82,7 @@ describe('sections', () => {
     );
   });
 
-  test('a part that nobody has read is one gap', () => {
+  test('a part that was never read is one gap', () => {
     expect(sections([])).toEqual([{ ...PART, readings: [] }]);
   });
 

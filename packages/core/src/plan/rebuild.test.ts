@@ -113,7 +113,7 @@ test('of earlier lineages, what is not below all of a later one is rolled back: 
   ]);
 });
 
-test('the state: latest and top are the highest on the path, and nobody has joined', () => {
+test('the state: latest and top are the highest on the path, and no writer has joined', () => {
   const { checkpoints } = choose([found(at(1, 1, 90n)), found(at(2, 1, 5n)), found(at(2, 4, 7n))]);
   const state = rebuiltState(checkpoints, {
     lineage: 2,

@@ -140,7 +140,7 @@ describe('what the rules do not take', () => {
     expect(reasonsFor(planned, 3)).toBe('retire: no rule keeps it: newest 1');
   });
 
-  test('quarantined checkpoints are left alone and take nobody’s place', () => {
+  test('quarantined checkpoints stay, and do not count for a rule', () => {
     const all = [...versions(1, 3), checkpoint(4, { state: 'QUARANTINED', reason: 'a bit is wrong' })];
     const planned = plan(stateOf(all), { keepLast: 2 });
     expect(keptOf(planned)).toEqual([4, 3, 2]);

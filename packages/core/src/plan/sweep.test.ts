@@ -105,7 +105,7 @@ describe('an object that a checkpoint holds on to', () => {
   });
 });
 
-test('keys that are none of a run are left alone, wherever they lie', () => {
+test('keys that do not belong to a run are ignored, wherever they lie', () => {
   const foreign = [
     'version_notes.txt',
     'version_3/readme',

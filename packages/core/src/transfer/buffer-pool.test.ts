@@ -97,7 +97,7 @@ describe('transit loans', () => {
     expect(small.loan?.bytes.byteOffset).toBe(0);
   });
 
-  test('whoever waits turns away at the signal, and whoever stood behind is served', async () => {
+  test('a waiting request ends at its signal, and the one behind it is served', async () => {
     const pool = newPool();
     const half = 2 * WASM_PAGE;
     const loans = [await pool.acquire(half), await pool.acquire(half - PAGE)];
@@ -163,7 +163,7 @@ describe('stream slots', () => {
     expect(next.every(({ loan }) => loan !== undefined)).toBe(true);
   });
 
-  test('slots that nobody fills never block a transit loan of half the pool', async () => {
+  test('unfilled slots never block a transit loan of half the pool', async () => {
     const pool = newPool();
     const filler = await pool.acquire(PAGE);
     await Promise.all(Array.from({ length: 4 }, () => pool.acquireSlot()));
@@ -217,7 +217,7 @@ describe('calls that outlive their owner', () => {
 });
 
 describe('close', () => {
-  test('refuses whoever waits and whoever comes; loans can still be given back', async () => {
+  test('rejects pending and future requests; loans can still be given back', async () => {
     const pool = newPool();
     const loans = [await pool.acquire(2 * WASM_PAGE), await pool.acquire(2 * WASM_PAGE)];
     const states = [watch(pool.acquire(1)), watch(pool.acquireSlot())];
@@ -234,7 +234,7 @@ describe('close', () => {
   });
 });
 
-test('any sequence of loans: none overlap, the budget holds, nobody starves, and all comes back', async () => {
+test('any sequence of loans: none overlap, the budget holds, no request starves, and all memory comes back', async () => {
   const step = fc.record({
     kind: fc.constantFrom('acquire', 'acquire', 'slot', 'release', 'abort'),
     size: fc.integer({ min: 1, max: 2 * WASM_PAGE }),

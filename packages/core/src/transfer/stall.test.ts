@@ -221,7 +221,7 @@ describe('stall guard', () => {
     expect(signal()).toBeUndefined();
   });
 
-  test('after the end a signal that fires reaches nobody', async () => {
+  test('a signal that fires after the end has no effect', async () => {
     const stop = new AbortController();
     const { options } = setUp({ signal: stop.signal });
     const { operation, resolve, signal } = call();

@@ -63,7 +63,7 @@ test('a checkpoint that lacks a shard is Corrupt', async () => {
   });
 });
 
-test('shards in two folders are refused: nobody knows which are meant', async () => {
+test('shards in two folders are refused: it is not known which are meant', async () => {
   await using checkpoint = await checkpointOf('version-7/variables-0-of-1.ckpt', 'variables-0-of-1.ckpt');
   await expect(openCheckpointShards(checkpoint)).rejects.toMatchObject({
     code: 'Corrupt',

@@ -27,7 +27,7 @@ describe('version directories', () => {
     'version-7.tmp',
     '7',
     '',
-  ])('%j is none', (name) => {
+  ])('%j is not one', (name) => {
     expect(parseVersionFolder(name)).toBeNull();
   });
 
@@ -62,7 +62,7 @@ describe('shard files', () => {
     'variables-0-of-1',
     'model.ckpt',
     'checkpoint',
-  ])('%s is none', (name) => {
+  ])('%s is not one', (name) => {
     expect(parseShardFile(name)).toBeNull();
   });
 

@@ -89,7 +89,7 @@ describe('bestCheckpoint', () => {
     );
   });
 
-  test('a mode that is none, and a metric without a name, are refused before the store is asked', async () => {
+  test('an unknown mode, and a metric without a name, are refused before any request', async () => {
     await using run = await runOf();
     const upward = { metric: 'auc', mode: 'up' as 'max' };
     expect(await failure(bestCheckpoint(run, upward))).toBe(

@@ -24,7 +24,7 @@ describe('a rule of patience', () => {
     ]);
   });
 
-  test('what is better by no more than minDelta is none, however often it happens', () => {
+  test('an improvement of at most minDelta does not count, however often it happens', () => {
     expect(answers({ ...LOSS, minDelta: 0.5 }, [3, 2.5, 2.25])).toEqual([false, false, false]);
     expect(answers({ ...LOSS, minDelta: 0.5 }, [3, 2.75, 2.5])).toEqual([false, false, true]);
     expect(answers(LOSS, [3, 2.9, 2.8, 2.7])).toEqual([false, false, false, false]);

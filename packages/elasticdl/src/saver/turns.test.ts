@@ -40,7 +40,7 @@ describe('turns', () => {
     expect(await second).toBe('b');
   });
 
-  test('one that is stopped while it waits ends at once, is never called, and lets nobody go before their turn', async () => {
+  test('one that is stopped while it waits ends at once, is never called, and lets no other go before its turn', async () => {
     const calls: string[] = [];
     const turns = new Turns();
     const a = heldCall('a', calls);

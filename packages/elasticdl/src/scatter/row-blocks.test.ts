@@ -30,7 +30,7 @@ async function rangesOf(rowBytes: number, positions: readonly number[], blockByt
   return ranges;
 }
 
-test('rows that nobody wants are left out where they are long, and read over where they are short', async () => {
+test('unwanted rows are skipped if they are long, and read through if they are short', async () => {
   expect(await rangesOf(100_000, [0, 1, 3, 4], 2 ** 22)).toEqual([
     [1_001_000, 200_000],
     [1_301_000, 200_000],

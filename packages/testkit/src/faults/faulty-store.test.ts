@@ -293,7 +293,7 @@ test('a late effect lands although its process is dead and its caller has stoppe
   expect(await isPending(call)).toBe(true);
 });
 
-test("a refused late effect is nobody's error; a broken promise of the engine is the test's", async () => {
+test('a refused late effect is not an error; a broken promise of the engine fails the test', async () => {
   const { store } = faulty(() => FAULTS.duplicateLate);
   await store.create('a', bytes(1));
   await store.lateEffects.releaseOne(); // AlreadyExists.

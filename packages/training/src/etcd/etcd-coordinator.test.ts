@@ -35,7 +35,7 @@ test('before the first rendezvous there is no world; a new one is due', async ()
   expect(coordinator.shouldSaveCheckpoint()).toBe(false);
 });
 
-test('nobody answers: the rendezvous is TimedOut, and says why', async () => {
+test('no etcd answers: the rendezvous is TimedOut, and says why', async () => {
   const coordinator = new EtcdCoordinator({ ...GOOD, timeoutMs: 50, lastCallMs: 0 });
   await expect(coordinator.rendezvous()).rejects.toMatchObject({
     code: 'TimedOut',
@@ -44,7 +44,7 @@ test('nobody answers: the rendezvous is TimedOut, and says why', async () => {
   });
 });
 
-test('one that was closed meets nobody any more', async () => {
+test('a closed coordinator can no longer join', async () => {
   const coordinator = new EtcdCoordinator(GOOD);
   await coordinator.close();
   expect(coordinator.shouldStopTraining()).toBe(true);

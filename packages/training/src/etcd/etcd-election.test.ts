@@ -221,7 +221,7 @@ describe('what is asked for', () => {
     ['a/b', 1],
     ['a', 0],
     ['a', 0.5],
-  ])('trainer id %j for %d ms is InvalidArgument, and nobody is asked', async (id, blockMs) => {
+  ])('trainer id %j for %d ms is InvalidArgument, and no request is sent', async (id, blockMs) => {
     const { endpoint, asked } = await scripted(GOOD);
     const election = new EtcdElection({ endpoints: [endpoint], key: 'k' });
     await expect(election.requestSave(id, blockMs)).rejects.toMatchObject({ code: 'InvalidArgument' });

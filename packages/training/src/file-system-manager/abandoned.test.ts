@@ -48,7 +48,7 @@ it('what a process was writing when it was killed goes with the first create of 
   expect(await hidden()).toEqual([expect.not.stringContaining(left[0] ?? '')]);
 });
 
-it('of a process whose number another has now it goes; of one that lives, or that nobody can tell of, it stays', async () => {
+it('a directory whose process id was reused is removed; if its process lives or cannot be identified, it stays', async () => {
   const gone = await begunBy(`.${processText({ ...self, startTicks: `${self.startTicks}1` })}`);
   const stays = [
     await begunBy(`.${processText(self)}`),
@@ -86,7 +86,7 @@ it('where processes cannot be told apart, nothing is removed, and saving goes on
   await checkpoint.discard();
 });
 
-it('one that cannot be removed takes room, and keeps nobody from saving', async () => {
+it('one that cannot be removed takes space, and does not prevent a save', async () => {
   const gone = await begunBy(`.${processText({ ...self, startTicks: '1' })}`);
   const refused: string[] = [];
   const removeAll = async (path: string) => {

@@ -84,7 +84,7 @@ test('rendezvous: a world of the largest size begins at once, with ranks in the 
   ]);
 });
 
-test('rendezvous: enough, but not all that would fit, begin when nobody else came for the last call', () => {
+test('rendezvous: enough workers, but not all that fit, begin when no other comes during the last call', () => {
   const stage = new Stage([0, 1]);
   stage.come(0, 1);
   stage.pass(LAST_CALL_MS - 1);
@@ -101,7 +101,7 @@ test('rendezvous: enough, but not all that would fit, begin when nobody else cam
   ]);
 });
 
-test('rendezvous: whoever is connected is waited for beyond the last call', () => {
+test('rendezvous: connected workers are waited for beyond the last call', () => {
   const stage = new Stage([0, 1, 2]);
   stage.come(1, 2);
   stage.pass(TIMEOUT_MS - 1);
@@ -112,7 +112,7 @@ test('rendezvous: whoever is connected is waited for beyond the last call', () =
   expect(stage.expelled).toEqual([]);
 });
 
-test('rendezvous: whoever is connected and does not come is expelled, and the others begin', () => {
+test('rendezvous: a connected worker that does not come is expelled, and the others begin', () => {
   const stage = new Stage([0, 1, 2]);
   stage.come(1, 2);
   stage.pass(TIMEOUT_MS);
@@ -136,7 +136,7 @@ test('rendezvous: too few is TimedOut, for each at its own time, and says how ma
   expect(stage.heard()).toMatchObject([[1, { code: 'TimedOut', message: expect.stringContaining('1 of') }]]);
 });
 
-test('rendezvous: those who stay keep their order, and whoever comes again is the last', () => {
+test('rendezvous: workers that stay keep their order, and one that comes again is the last', () => {
   const stage = new Stage([0, 1, 2, 3]);
   stage.come(0, 1, 2, 3);
   stage.leave(0);
@@ -153,7 +153,7 @@ test('rendezvous: those who stay keep their order, and whoever comes again is th
   ]);
 });
 
-test('rendezvous: one too many waits until somebody leaves, and from then on as long as anybody else', () => {
+test('rendezvous: one worker too many waits until another leaves, and from then on as long as all others', () => {
   const stage = new Stage([0, 1, 2], { maxWorkers: 2 });
   stage.come(0, 1, 2);
   expect(stage.heard()).toEqual([
@@ -172,7 +172,7 @@ test('rendezvous: one too many waits until somebody leaves, and from then on as 
   ]);
 });
 
-test('rendezvous: one for whom there is no place in time is TimedOut, and nobody is expelled for it', () => {
+test('rendezvous: a worker that gets no place in time is TimedOut, and no other is expelled for it', () => {
   const stage = new Stage([0, 1, 2], { maxWorkers: 2 });
   stage.come(0, 1, 2);
   stage.heard();
@@ -196,7 +196,7 @@ test('vote: the first to ask decides for the step, so that all ranks go after th
   expect(stage.vote(0, 1)).toEqual({ outcome: 'vote', isDue: true });
 });
 
-test('vote: after somebody left, and outside a world, it is yes', () => {
+test('vote: after a worker left, and outside a world, it is yes', () => {
   const stage = new Stage([0, 1, 2]);
   stage.come(0, 1, 2);
   stage.pass(LAST_CALL_MS);
@@ -244,7 +244,7 @@ test('gather: when a worker is gone, fails, or has no data left, those who wait 
   }
 });
 
-test('gather: whoever does not come in time is expelled, and all that wait hear of it at once', () => {
+test('gather: a worker that does not come in time is expelled, and all waiting workers learn it at once', () => {
   const stage = new Stage([0, 1, 2, 3]);
   stage.come(0, 1, 2, 3);
   stage.heard();
@@ -311,7 +311,7 @@ test('gather: more than 1 GiB together is InvalidArgument for all', () => {
   ]);
 });
 
-test('finish: those who wait are told to stop, and so is whoever comes later', () => {
+test('finish: waiting workers are told to stop, and so are those that come later', () => {
   const stage = new Stage([0, 1, 2]);
   stage.come(0, 1, 2);
   stage.pass(LAST_CALL_MS);

@@ -157,7 +157,7 @@ test('a worker that others have given up gets a RecoverableError, and can come a
   ]);
 });
 
-test('signalTrainingDone: the others stop, and so does whoever comes later', async () => {
+test('signalTrainingDone: the others stop, and so do workers that come later', async () => {
   const server = await startServer();
   const [first, second] = [await connectTo(server), await connectTo(server)];
   await meet([first, second]);
@@ -263,7 +263,7 @@ test('a server that is something else: what it says is refused', async () => {
   });
 });
 
-test('a stranger that speaks another language, or before it has joined, is cut off, and nobody else minds', async () => {
+test('a connection with another protocol, or that has not joined, is cut off, and no other is affected', async () => {
   const server = await startServer();
   const workers = [await connectTo(server), await connectTo(server)];
   await meet(workers);
@@ -281,7 +281,7 @@ test('a stranger that speaks another language, or before it has joined, is cut o
   await Promise.all(workers.map(({ world }) => world.barrier()));
 });
 
-test('whoever connects and does not join is cut off in time, and nobody else', async () => {
+test('a connection that does not join is cut off in time, and no other', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => {
     vi.useRealTimers();

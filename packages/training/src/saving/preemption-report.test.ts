@@ -55,7 +55,7 @@ describe('what is lost', () => {
     expect(lossByError('no room', null)).toEqual({ version: null, why: 'could not be saved: no room' });
   });
 
-  it('a save of which nobody knows: it is not said that it failed', () => {
+  it('a save with an unknown outcome: it is not said that it failed', () => {
     const unknown = new CheckpointError('OutcomeUnknown', 'no answer to the commit');
     expect(reportOf(6n, lossByError(unknown, 7n)).text).toBe(
       'preempted: version 7 may not have been saved: no answer to the commit; ' +
