@@ -43,16 +43,20 @@ interface Said {
   readonly token: string | undefined;
 }
 
+/** Longer than any deadline. A deadline that wakes before its time would wait again. */
+const AHEAD_MS = 3600_000;
+
 /** A clock whose deadlines end when the test says so. */
 class EndingClock implements Clock {
   #over = Promise.withResolvers<void>();
+  #aheadMs = 0;
 
   nowMs(): number {
     return systemClock.nowMs();
   }
 
   monotonicMs(): number {
-    return systemClock.monotonicMs();
+    return systemClock.monotonicMs() + this.#aheadMs;
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
@@ -61,6 +65,7 @@ class EndingClock implements Clock {
   }
 
   endDeadlines(): void {
+    this.#aheadMs += AHEAD_MS;
     this.#over.resolve();
     this.#over = Promise.withResolvers();
   }
