@@ -27,6 +27,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'stores',
+          globalSetup: ['test/e2e/pack-first.ts'],
           include: [
             'packages/{elasticdl,local-files,store-*,stores,training,cli}/src/**/*.test.ts',
             'test/**/*.test.ts',

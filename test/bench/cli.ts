@@ -6,13 +6,13 @@ import { BUILD, runStep } from '../../scripts/steps.ts';
 import { HOLDFAST } from '../e2e/holdfast-process.ts';
 import { type Measured, measureProcess, type ProcessCost } from './s3/process-cost.ts';
 
-const BUNDLE = fileURLToPath(new URL('../../packages/cli/dist/holdfast.mjs', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../packages/cli/src/main.ts', import.meta.url));
 
 /** The compiled command that users get, because type stripping costs time. */
 export function builtCli(fromSources: boolean): Cli {
-  if (fromSources) return new Cli(HOLDFAST);
+  if (fromSources) return new Cli([process.execPath, '--conditions=holdfast-source', MAIN]);
   if (!runStep(BUILD)) throw new Error('the build failed; its own words are above');
-  return new Cli([process.execPath, BUNDLE]);
+  return new Cli(HOLDFAST);
 }
 
 export class Cli {

@@ -7,7 +7,6 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { newPlace, type Place, writeFiles } from '../e2e/holdfast-process.ts';
-import { PACK_TIMEOUT_MS, PACKED, pack } from '../e2e/packed-command.ts';
 import {
   cli,
   type Env,
@@ -131,7 +130,6 @@ describeOnMinio('credentials of AWS', {}, (server) => {
   }
 
   beforeAll(async () => {
-    await pack();
     services = await startAwsServices({
       credentials,
       expiration: () => new Date(Date.now() + lifeMs),
@@ -144,7 +142,7 @@ describeOnMinio('credentials of AWS', {}, (server) => {
     const { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken } = await credentials();
     const own = { Version: 1, AccessKeyId, SecretAccessKey, SessionToken: sessionToken };
     await writeFile(home.path('process.json'), JSON.stringify(own));
-  }, PACK_TIMEOUT_MS);
+  });
   beforeEach(() => {
     services.given.length = 0;
     services.instead.clear();
@@ -176,8 +174,7 @@ describeOnMinio('credentials of AWS', {}, (server) => {
   const nextUri = () => bucket.uri.replace('/run?', `/run-${++count}?`);
   // With `--force` there is one store, which asks for credentials once. Otherwise a first save also
   // looks above the run, through a second store.
-  const save = (env: Env, uri = nextUri()) =>
-    cli(['save', source, uri, '--version', '1', '--force'], env, { program: PACKED });
+  const save = (env: Env, uri = nextUri()) => cli(['save', source, uri, '--version', '1', '--force'], env);
 
   test('keys of the environment', async () => {
     expect(await save({ ...(await environment({})), ...credentialsEnv(await credentials()) })).toMatchObject({
@@ -375,11 +372,7 @@ describeOnMinio('credentials of AWS', {}, (server) => {
     if (instead !== undefined) services.instead.set(...instead);
     const known = KINDS.find(({ name }) => name === kind);
     const given = await environment(known ?? { ...(config && { config }), ...(env && { env }) });
-    const ended = await cli(
-      ['list', bucket.uri],
-      { ...given, ...(code === 'TimedOut' && HASTY) },
-      { program: PACKED },
-    );
+    const ended = await cli(['list', bucket.uri], { ...given, ...(code === 'TimedOut' && HASTY) });
     expectError(ended, code, exit, ...words);
   });
 
@@ -411,13 +404,13 @@ describeOnMinio('credentials of AWS', {}, (server) => {
   ])('$name: is asked again', async ({ kind, instead, words }) => {
     if (instead !== undefined) services.instead.set(...instead);
     const env = await environment(KINDS.find(({ name }) => name === kind) ?? {});
-    await expectRepeat(['list', bucket.uri], env, { words, program: PACKED });
+    await expectRepeat(['list', bucket.uri], env, words);
   });
 
   test('single sign-on that is over says how to log in', async () => {
     await ssoToken({ accessToken: SSO_TOKEN, expiresAt: new Date(Date.now() - 1000) });
     const env = await environment({ config: SSO, env: { AWS_PROFILE: 'sso' } });
-    const ended = await cli(['list', bucket.uri], env, { program: PACKED });
+    const ended = await cli(['list', bucket.uri], env);
     expectError(ended, 'Denied', 8, 'the single sign-on of the profile "sso"', 'aws sso login');
     expect(services.given).toEqual([]);
   });

@@ -13,7 +13,6 @@ import {
 } from '@azure/storage-blob';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { newPlace, type Place, writeFiles } from '../e2e/holdfast-process.ts';
-import { PACK_TIMEOUT_MS, PACKED, pack } from '../e2e/packed-command.ts';
 import {
   cli,
   type Env,
@@ -88,7 +87,6 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
   let sas: string;
 
   beforeAll(async () => {
-    await pack();
     home = await newPlace();
     services = await startAzureServices(home.directory);
     sas = sasOf(server());
@@ -105,7 +103,7 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
     source = await writeFiles(home, 'ckpt', { 'a.bin': 'a', 'b.bin': 'b' });
     await writeFile(home.path('federated'), FEDERATED_TOKEN);
     await writeFile(home.path('other.pem'), 'canary-words-of-entra');
-  }, PACK_TIMEOUT_MS);
+  });
   beforeEach(() => {
     services.given.length = 0;
     services.instead.clear();
@@ -121,8 +119,7 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
     `az://${server().account}/${bucket}/run-${++count}?${new URLSearchParams({ endpoint })}`;
   // With `--force` there is one store, which asks for credentials once. Otherwise a first save also
   // looks above the run, through a second store.
-  const save = (env: Env, to = uri()) =>
-    cli(['save', source, to, '--version', '1', '--force'], env, { program: PACKED });
+  const save = (env: Env, to = uri()) => cli(['save', source, to, '--version', '1', '--force'], env);
 
   function environment({ env, host }: Pick<Kind, 'env' | 'host'>): Env {
     const here = Object.entries(env).map(([name, value]) => [name, value.replaceAll('HOME', home.directory)]);
@@ -254,7 +251,7 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
     if (instead !== undefined) services.instead.set(...instead);
     const given = environment({ env, ...(host && { host }) });
     expectError(
-      await cli(['list', uri()], { ...given, ...(code === 'TimedOut' && HASTY) }, { program: PACKED }),
+      await cli(['list', uri()], { ...given, ...(code === 'TimedOut' && HASTY) }),
       code,
       exit,
       ...words,
@@ -276,7 +273,7 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
     },
   ])('$name: is asked again', async ({ instead, words, env = {} }) => {
     if (instead !== undefined) services.instead.set(...instead);
-    await expectRepeat(['list', uri()], environment({ env }), { words, program: PACKED });
+    await expectRepeat(['list', uri()], environment({ env }), words);
   });
 });
 

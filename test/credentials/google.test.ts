@@ -6,7 +6,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { newPlace, type Place, writeFiles } from '../e2e/holdfast-process.ts';
-import { PACK_TIMEOUT_MS, PACKED, pack } from '../e2e/packed-command.ts';
 import {
   cli,
   type Env,
@@ -76,7 +75,6 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
   let bucket: string;
 
   beforeAll(async () => {
-    await pack();
     services = await startGoogleServices();
     const onward = passOn(server().endpoint);
     store = await startScriptedServer((request, index) => {
@@ -97,7 +95,7 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
       JSON.stringify(AUTHORIZED_USER),
     );
     await writeFile(home.path('subject'), SUBJECT_TOKEN);
-  }, PACK_TIMEOUT_MS);
+  });
   beforeEach(() => {
     services.given.length = 0;
     services.instead.clear();
@@ -130,8 +128,7 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
   };
   // With `--force` there is one store, which asks for credentials once. Otherwise a first save also
   // looks above the run, through a second store.
-  const save = (env: Env) =>
-    cli(['save', source, uri(), '--version', '1', '--force'], env, { program: PACKED });
+  const save = (env: Env) => cli(['save', source, uri(), '--version', '1', '--force'], env);
 
   test.each(KINDS)('$name', async (kind) => {
     const saved = await save(await environment(kind));
@@ -229,7 +226,7 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
     if (instead !== undefined) services.instead.set(...instead);
     const given = await environment({ file, env });
     expectError(
-      await cli(['list', uri()], { ...given, ...(code === 'TimedOut' && HASTY) }, { program: PACKED }),
+      await cli(['list', uri()], { ...given, ...(code === 'TimedOut' && HASTY) }),
       code,
       exit,
       ...words,
@@ -251,7 +248,7 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
     },
   ])('$name: is asked again', async ({ instead, words, file }) => {
     if (instead !== undefined) services.instead.set(...instead);
-    await expectRepeat(['list', uri()], await environment({ file }), { words, program: PACKED });
+    await expectRepeat(['list', uri()], await environment({ file }), words);
   });
 });
 

@@ -6,16 +6,13 @@
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
-import { beforeAll, describe, expect, test } from 'vitest';
-import { cleanEnv, type Ended, newPlace, type Place, run } from './holdfast-process.ts';
-import { PACK_TIMEOUT_MS, PACKED, pack } from './packed-command.ts';
+import { describe, expect, test } from 'vitest';
+import { cleanEnv, type Ended, HOLDFAST, newPlace, type Place, run } from './holdfast-process.ts';
 
 const FENCED = 4;
 const USAGE = 2;
 
-beforeAll(pack, PACK_TIMEOUT_MS);
-
-const holdfast = (...args: string[]): Promise<Ended> => run([...PACKED, ...args]);
+const holdfast = (...args: string[]): Promise<Ended> => run([...HOLDFAST, ...args]);
 
 /** A save as one of two servers, without waiting for the other. */
 async function save(place: Place, version: number, more: readonly string[], index = 0): Promise<Ended> {
@@ -109,7 +106,7 @@ describe('a supervisor starts the trainer again under a new life', () => {
     // A shell may replace itself with the last command of its script, so the last one is `true`.
     const script =
       'for v in "$@"; do "$NODE" "$HOLDFAST" save "$FILE" "$URI" --no-wait --version "$v" --quiet || exit; done; true';
-    const [node = '', main = ''] = PACKED;
+    const [node = '', main = ''] = HOLDFAST;
     const env = {
       ...cleanEnv({ NODE: node, HOLDFAST: main, FILE: file, URI: place.uri }),
       ...{ HOLDFAST_WRITER: '0/2', HOLDFAST_ATTEMPT: 'job-1', HOLDFAST_LIFE: 'parent' },

@@ -1,4 +1,4 @@
-/** Runs the command line as a process, from its sources. */
+/** Runs the packed command line as a process. */
 
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -7,16 +7,15 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { onTestFinished, TestRunner } from 'vitest';
+import { PACKED } from './packed-command.ts';
 
-// Without this cache the tests would spend most of their time reading the sources for every
-// process.
+// Without this cache the tests would spend much of their time compiling for every process.
 export const COMPILE_CACHE = fileURLToPath(
   new URL('../../node_modules/.cache/holdfast-e2e', import.meta.url),
 );
-const MAIN = fileURLToPath(new URL('../../packages/cli/src/main.ts', import.meta.url));
 
-/** The program and its arguments before the command. */
-export const HOLDFAST: readonly string[] = [process.execPath, '--conditions=holdfast-source', MAIN];
+/** The program and its arguments before the command. A global setup packs it before the tests. */
+export const HOLDFAST: readonly string[] = PACKED;
 
 export interface Ended {
   readonly code: number | null;
@@ -25,7 +24,7 @@ export interface Ended {
 }
 
 export interface RunOptions {
-  /** The program and its arguments before the command. Default: the sources. */
+  /** The program and its arguments before the command. Default: the packed command. */
   program?: readonly string[];
   cwd?: string;
   env?: Record<string, string>;

@@ -1,4 +1,4 @@
-/** The packed command: one file and its chunks, without sources. */
+/** The command as users get it: one file and its chunks, without sources. */
 
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -11,9 +11,6 @@ export const PACKED_DIRECTORY = `${CLI}/dist`;
 
 /** The program and its arguments before the command. */
 export const PACKED: readonly string[] = [process.execPath, `${PACKED_DIRECTORY}/holdfast.mjs`];
-
-/** Packing takes a second or two on an idle machine. */
-export const PACK_TIMEOUT_MS = 60_000;
 
 /**
  * Packs the command from these sources. A command that starts meanwhile finds either the old or the

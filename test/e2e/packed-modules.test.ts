@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { cleanEnv, newPlace, run } from './holdfast-process.ts';
-import { PACK_TIMEOUT_MS, PACKED_DIRECTORY, pack, packPackage } from './packed-command.ts';
+import { PACKED_DIRECTORY, packPackage } from './packed-command.ts';
 
 /**
  * Matches `const { GoogleAuth } = await import("./src-44H6XD43.mjs")` and `(await
@@ -63,23 +63,14 @@ async function expectNames(loads: readonly Load[]): Promise<void> {
 }
 
 describe('every module that is loaded on demand has the names that are asked of it', () => {
-  test(
-    'by the command of a clone',
-    async () => {
-      await pack();
-      await expectNames(await allLoads(join(PACKED_DIRECTORY, 'holdfast.mjs')));
-    },
-    PACK_TIMEOUT_MS,
-  );
+  test('by the command of a clone', async () => {
+    await expectNames(await allLoads(join(PACKED_DIRECTORY, 'holdfast.mjs')));
+  });
 
-  test(
-    'by the command and the library of the package',
-    async () => {
-      const { directory } = await newPlace();
-      await packPackage(directory);
-      for (const name of ['command', 'index'])
-        await expectNames(await allLoads(join(directory, `${name}.mjs`)));
-    },
-    PACK_TIMEOUT_MS,
-  );
+  test('by the command and the library of the package', async () => {
+    const { directory } = await newPlace();
+    await packPackage(directory);
+    for (const name of ['command', 'index'])
+      await expectNames(await allLoads(join(directory, `${name}.mjs`)));
+  });
 });

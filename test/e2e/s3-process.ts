@@ -71,11 +71,10 @@ function expectWords(text: string, words: readonly string[]): void {
 export async function expectRepeat(
   args: readonly string[],
   env: Env,
-  { words, program }: { words: readonly string[]; program: readonly string[] },
+  words: readonly string[],
 ): Promise<void> {
   let isStopped = false;
   const ended = await cli(args, env, {
-    program,
     onStderr: (text, kill) => {
       if (isStopped || !text.includes('\n')) return;
       isStopped = true; // a second signal would end it at once
