@@ -1,16 +1,13 @@
 /** The command line as a measured process. */
 
-import { fileURLToPath } from 'node:url';
 // @boundaries-ignore it measures the build, as the tests make it
 import { BUILD, runStep } from '../../scripts/steps.ts';
-import { HOLDFAST } from '../e2e/holdfast-process.ts';
+import { FROM_SOURCES, HOLDFAST } from '../e2e/holdfast-process.ts';
 import { type Measured, measureProcess, type ProcessCost } from './s3/process-cost.ts';
-
-const MAIN = fileURLToPath(new URL('../../packages/cli/src/main.ts', import.meta.url));
 
 /** The compiled command that users get, because type stripping costs time. */
 export function builtCli(fromSources: boolean): Cli {
-  if (fromSources) return new Cli([process.execPath, '--conditions=holdfast-source', MAIN]);
+  if (fromSources) return new Cli(FROM_SOURCES);
   if (!runStep(BUILD)) throw new Error('the build failed; its own words are above');
   return new Cli(HOLDFAST);
 }

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import {
   contentOf,
   FILES,
+  FROM_SOURCES,
   HOLDFAST,
   holdfast,
   newPlace,
@@ -389,7 +390,7 @@ describe('settings', () => {
   it('--version and --help do not load the engine', async () => {
     const hook =
       'import { registerHooks } from "node:module"; registerHooks({ load: (url, context, next) => (console.error(url), next(url, context)) });';
-    const program = [...HOLDFAST];
+    const program = [...FROM_SOURCES];
     program.splice(1, 0, '--import', `data:text/javascript,${encodeURIComponent(hook)}`);
     for (const args of [['--version'], ['--help'], ['save', '--help'], ['elasticdl', 'export', '--help']]) {
       const { code, stderr } = await run([...program, ...args]);

@@ -14,6 +14,11 @@ export const COMPILE_CACHE = fileURLToPath(
   new URL('../../node_modules/.cache/holdfast-e2e', import.meta.url),
 );
 
+const MAIN = fileURLToPath(new URL('../../packages/cli/src/main.ts', import.meta.url));
+
+/** The same command from its sources, for tests and measurements that ask which of them load. */
+export const FROM_SOURCES: readonly string[] = [process.execPath, '--conditions=holdfast-source', MAIN];
+
 /** The program and its arguments before the command. A global setup packs it before the tests. */
 export const HOLDFAST: readonly string[] = PACKED;
 
