@@ -2,6 +2,7 @@ import { isCheckpointError } from '@holdfast/core/contract';
 import { expect, test } from 'vitest';
 import type { ShardOutline, TableOutline } from '../sink.ts';
 import { outlineFile } from './outline-file.ts';
+import { Message } from './write-message.ts';
 
 const TABLE: TableOutline = { name: 't', dtype: 'float32', dim: 2, rowCount: 3, idsBytes: 4 };
 const OUTLINE: ShardOutline = {
@@ -69,4 +70,12 @@ test.each<[string, Partial<ShardOutline>, string]>([
     expect(isCheckpointError(error, 'InvalidArgument')).toBe(true);
     expect(String(error)).toContain(message);
   }
+});
+
+test('a message within another keeps its bytes together: a model may have a million of them', () => {
+  const content = { kind: 'dense', name: 'v', lengthBytes: 4 } as const;
+  const inner = new Message().text(1, 'v').number(2, 7).content(3, content).number(4, 300);
+  const { parts, lengthBytes } = new Message().message(5, new Message().key(1, 'v').message(2, inner));
+  expect(parts).toEqual([expect.any(Uint8Array), content, expect.any(Uint8Array)]);
+  expect(lengthBytes).toBe(2 + 3 + 2 + (3 + 2 + 2 + 4 + 3));
 });

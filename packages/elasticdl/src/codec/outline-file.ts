@@ -9,7 +9,7 @@ import type { DtypeNumbering, WrittenForm } from '../layout.ts';
 import type { Dtype, TableInfo } from '../model.ts';
 import type { DenseOutline, ShardOutline, TableOutline } from '../sink.ts';
 import { checkOutline, elementCount, noTypeNumber } from './write-checks.ts';
-import { type Content, Message, type MessagePart } from './write-message.ts';
+import { type Content, joined, Message, type MessagePart } from './write-message.ts';
 
 export interface LiteralPiece {
   readonly kind: 'literal';
@@ -158,27 +158,14 @@ function sortedByKey<T extends { readonly name: string }>(entries: readonly T[])
     .map(({ entry }) => entry);
 }
 
-/** Joins adjacent bytes into one piece. */
 function piecesOf(parts: readonly MessagePart[]): FilePiece[] {
-  const pieces: FilePiece[] = [];
   let offsetBytes = 0;
-  let literals: Uint8Array[] = [];
-  const endLiteral = () => {
-    if (literals.length === 0) return;
-    const bytes = Buffer.concat(literals);
-    pieces.push({ kind: 'literal', offsetBytes, bytes });
-    offsetBytes += bytes.length;
-    literals = [];
-  };
-  for (const part of parts) {
-    if (part instanceof Uint8Array) {
-      literals.push(part);
-      continue;
-    }
-    endLiteral();
-    pieces.push({ ...part, offsetBytes });
-    offsetBytes += part.lengthBytes;
-  }
-  endLiteral();
-  return pieces;
+  return joined(parts).map((part) => {
+    const piece: FilePiece =
+      part instanceof Uint8Array
+        ? { kind: 'literal', offsetBytes, bytes: part }
+        : { kind: part.kind, name: part.name, lengthBytes: part.lengthBytes, offsetBytes };
+    offsetBytes += part instanceof Uint8Array ? part.length : part.lengthBytes;
+    return piece;
+  });
 }

@@ -63,11 +63,11 @@ export class Message {
 
   /** Written even if it is empty. */
   message(field: number, message: Message): this {
-    return this.#head(field, message.lengthBytes).#add(message.parts);
+    return this.#add(joined([...headOf(field, message.lengthBytes), ...message.parts]));
   }
 
   #head(field: number, lengthBytes: number): this {
-    return this.#add([encodeVarint(field * 8 + LENGTH_DELIMITED), encodeVarint(lengthBytes)]);
+    return this.#add(headOf(field, lengthBytes));
   }
 
   #add(parts: readonly MessagePart[]): this {
@@ -77,6 +77,33 @@ export class Message {
     }
     return this;
   }
+}
+
+function headOf(field: number, lengthBytes: number): Uint8Array[] {
+  return [encodeVarint(field * 8 + LENGTH_DELIMITED), encodeVarint(lengthBytes)];
+}
+
+/**
+ * Joins adjacent bytes. A model may have a million variables, and an array takes hundreds of bytes
+ * besides its content.
+ */
+export function joined(parts: readonly MessagePart[]): MessagePart[] {
+  const found: MessagePart[] = [];
+  let literals: Uint8Array[] = [];
+  const endLiteral = () => {
+    const [first, second] = literals;
+    if (first !== undefined) found.push(second === undefined ? first : Buffer.concat(literals));
+    literals = [];
+  };
+  for (const part of parts) {
+    if (part instanceof Uint8Array) literals.push(part);
+    else {
+      endLiteral();
+      found.push(part);
+    }
+  }
+  endLiteral();
+  return found;
 }
 
 function sum(numbers: readonly number[]): number {
