@@ -62,7 +62,7 @@ describe('DeepFm', () => {
     },
   );
 
-  it('logisticLoss: of a certainty that was wrong it is large, and finite', () => {
+  it('logisticLoss: a wrong certainty has a large, finite loss', () => {
     expect(logisticLoss(0.5, 1)).toBeCloseTo(Math.LN2);
     expect(logisticLoss(0, 1)).toBeLessThan(30);
     expect(logisticLoss(1, 0)).toBeGreaterThan(20);

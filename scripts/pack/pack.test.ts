@@ -115,7 +115,7 @@ describe('source maps', () => {
     });
   });
 
-  test('of other packages only are not counted', () => {
+  test('source maps of other packages only are not counted', () => {
     expect(publishedMap(map, () => paths['other'] ?? '', '..')).toBeUndefined();
   });
 });

@@ -50,7 +50,7 @@ describe('copyFrom', () => {
     expect([b?.bytes, b?.metadata]).toEqual([a?.bytes, a?.metadata]);
   });
 
-  test('of a large blob: blocks of 256 MiB, and then all of them at once', async () => {
+  test('a large blob: blocks of 256 MiB, and then all of them at once', async () => {
     const sizeBytes = 600 * MIB + 1;
     const server = await scriptedAzure(({ method, query }) => {
       if (method === 'HEAD')

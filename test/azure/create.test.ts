@@ -287,7 +287,7 @@ describe('list', () => {
     );
   });
 
-  test('a page with another root is no empty container: of Azure itself it was changed on its way', async () => {
+  test('a page with another root is no empty container: if it is from Azure itself, it was changed in transit', async () => {
     const codeWith = async (headers: Record<string, string>) => {
       const body = '<EnumerationResulta><Blobs/><NextMarker/></EnumerationResulta>';
       const store = await (await scriptedAzure(() => ({ status: 200, headers, body }))).open();

@@ -39,7 +39,7 @@ function blobWith(properties: string): Reply {
 }
 
 describe('inspect', () => {
-  test('of a plain account there is nothing to worry about but soft delete', async () => {
+  test('a plain account has nothing to worry about except soft delete', async () => {
     const facts = await factsOf({});
     const seen = Object.fromEntries([...facts].map(([id, fact]) => [id, fact.seen]));
     expect(seen).toMatchObject({

@@ -45,7 +45,7 @@ const store = new URL('../../packages/stores/src/index.ts', import.meta.url).hre
 for (const cloud of CLOUDS) {
   const { createRounds, commitRounds, finisherCount, processCount, attemptCount } = extentOn(cloud);
   cloud.describeOn(`races on ${cloud.title}`, (server) => {
-    test(`of 32 committers in 8 processes one wins, ${createRounds} times`, async () => {
+    test(`one of 32 committers in 8 processes wins, ${createRounds} times`, async () => {
       const { uri, env } = await server().newBucket();
       const opened = { module: store, exportName: 'openStore', args: [uri, env] };
       const seed = Math.floor(Math.random() * 2 ** 32);

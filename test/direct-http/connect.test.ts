@@ -62,7 +62,7 @@ describe.each(TRANSPORTS)('connect, %s', (_, certificate) => {
     }
   });
 
-  test('happy eyeballs: of two addresses, the one that answers is used, and the buffer is filled as ever', async () => {
+  test('happy eyeballs: the one of two addresses that answers is used, and the buffer is filled as ever', async () => {
     const body = pattern(100_000);
     await using server = await startServer(
       answering(() => ok(body)),

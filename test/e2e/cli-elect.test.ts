@@ -28,7 +28,7 @@ async function pollutedPlace(): Promise<Place> {
 }
 
 describe('holdfast elect', () => {
-  test('of two processes one is elected; in a script the status decides who saves', async () => {
+  test('one of two processes is elected; in a script the status decides which one saves', async () => {
     const { uri } = await newPlace();
     const ask = (id: string) => holdfast(['elect', uri, '--id', id, '--for', '10m', '--json']);
     const both = await Promise.all([ask('t0'), ask('t1')]);

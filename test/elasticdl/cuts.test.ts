@@ -99,7 +99,7 @@ describe('a file of one shard, cut between two fields', () => {
     expect(imported[0].suspicions).toEqual(told);
   });
 
-  test('variables that another version has: of a run, of the directory, and of a directory named itself', async () => {
+  test('variables that another version has, of a run, of the directory, or of a directory named itself', async () => {
     const variables = (version: number, ...tensors: (typeof KERNEL)[]) =>
       joined(int(1, version), ...tensors.map((tensor) => denseEntry(3, tensor)));
     const directory = await versionOf(variables(95, KERNEL, BIAS), 95);
@@ -124,7 +124,7 @@ describe('a file of one shard, cut between two fields', () => {
     expect(reason).toContain('is complete: it has no required last field, and there is no other version');
   });
 
-  test('of two servers without a table: nothing tells it, unless another version has more', async () => {
+  test('two servers without a table: nothing shows it, unless another version has more', async () => {
     const directory = join(root, `checkpoint-${count++}`);
     const write = (version: number, ...second: (typeof KERNEL)[]) =>
       writeFiles(join(directory, `version-${version}`), {
@@ -141,7 +141,7 @@ describe('a file of one shard, cut between two fields', () => {
     expect(more).toContain('lacks variable "dense/bias:0", which ');
   });
 
-  test('of two servers, the one that lacks the infos that the other has', async () => {
+  test('two servers: the one that lacks the infos of the other', async () => {
     const files = sampleFiles({ version: 100, count: 2 });
     const name = 'variables-1-of-2.ckpt';
     const directory = join(root, `checkpoint-${count++}`, 'version-100');
@@ -180,7 +180,7 @@ describe('a shard that has no version', () => {
     await refused(6, 'no run', 'list', run);
   });
 
-  test('of a run, where the catalog names the version', async () => {
+  test('a run, whose catalog names the version', async () => {
     const run = newRun();
     const directory = await versionOf(new Uint8Array(0));
     await cli('save', join(directory, 'version-100'), run, '--version', '100');

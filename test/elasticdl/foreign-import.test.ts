@@ -247,7 +247,7 @@ describe('all versions', () => {
     expect(second.imported.map(({ wasCommittedBefore }) => wasCommittedBefore)).toEqual([true, true, true]);
   });
 
-  test('from a store; of a version that the run has passed without it, the reason is told', async () => {
+  test('from a store; a version below the highest of the run is skipped with the reason', async () => {
     const store = new MemoryStore();
     for (const version of [1, 2, 3]) {
       for (const [name, data] of Object.entries(sampleFiles({ version, count: 1 })))

@@ -206,7 +206,7 @@ describe('the model', () => {
     expect((await layoutOf(bytes)).tables).toMatchObject([{ name: BIAS.name, rowCount: 1 }]);
   });
 
-  test('of two infos with one name the first holds', async () => {
+  test('the first of two infos with one name holds', async () => {
     const bytes = join(info(2, 'a', 2, 1), info(2, 'a', 3, 2));
     expect((await layoutOf(bytes)).infos).toMatchObject([{ name: 'a', dim: 2, dtype: 'float32' }]);
   });
@@ -295,7 +295,7 @@ describe('tables', () => {
     expect((await layoutOf(bytes)).tables).toMatchObject([{ dim: 2, rowCount: 4 }]);
   });
 
-  test('ids of 64 bits, in any order; of one that is there twice the later row stays', async () => {
+  test('ids of 64 bits, in any order; the later row of a duplicate id stays', async () => {
     const ids = [2n ** 63n - 1n, -(2n ** 63n), 5, 2n ** 53n + 1n, 5, -3];
     const values = floats(0, 1, 2, 3, 4, 5);
     const bytes = join(

@@ -145,7 +145,7 @@ test('A5: from two shards to three', async () => {
   ]);
 });
 
-test('of an id that is there twice the later row stays, at its own place', async () => {
+test('an id that is there twice: the later row stays, at its own place', async () => {
   const set = setOf(
     shard({
       rows: [

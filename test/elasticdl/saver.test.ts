@@ -135,7 +135,7 @@ describe('what is saved', () => {
     expect(details?.metadata).toEqual({ data: 'day 1' });
   });
 
-  test('of which moment each server’s shard is goes with the checkpoint', async () => {
+  test('the checkpoint records the moment of each server’s shard', async () => {
     const bucket = newBucket();
     await using first = startServer(bucket, [0, 2]);
     await using second = startServer(bucket, [1, 2]);

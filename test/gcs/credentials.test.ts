@@ -134,7 +134,7 @@ describe('a token', () => {
     expect(tokenServer.requests).toHaveLength(2);
   });
 
-  test('of the machine: its service account', async () => {
+  test('the machine has one: its service account', async () => {
     const metadata = await scriptedServer(({ path }) => {
       const headers = { 'metadata-flavor': 'Google', 'content-type': 'application/json' };
       if (!path.endsWith('/service-accounts/default/token')) return { headers, body: '{}' };
@@ -206,7 +206,7 @@ describe('without a token', () => {
     expect(await errorOf(store.head('a'))).toMatchObject({ code: 'Unavailable', status: 'temporary' });
   }, 40_000);
 
-  test('who is stopped does not wait for a token server that says nothing', async () => {
+  test('a stopped request does not wait for a token server that says nothing', async () => {
     const stop = new AbortController();
     await useTokenServer(() => {
       stop.abort();

@@ -16,7 +16,7 @@ const metricsOf = async (manager: ReturnType<typeof open>) =>
   Object.fromEntries((await manager.list()).map(({ version, metrics }) => [String(version), { ...metrics }]));
 
 describe('annotate', () => {
-  test('list, get and details have it, and the log says it; of each name the last stands', async () => {
+  test('list, get and details have it, and the log says it; the last value of each name stands', async () => {
     const run = await runOf([1, 2]);
     await using manager = run.open();
     const id = await manager.admin.annotate(1, {
@@ -140,7 +140,7 @@ describe('at the same time', () => {
     });
   });
 
-  test('I7: of which the store no longer answers is OutcomeUnknown; recover tells, and it may be repeated', async () => {
+  test('I7: an annotation without an answer of the store is OutcomeUnknown; recover tells, and it may be repeated', async () => {
     const run = await runOf([1]);
     let isDown = false;
     const store = new FaultyStore(new MemoryStore(run.bucket), ({ operation, key }) => {
@@ -266,7 +266,7 @@ describe('a save of a version that is committed already', () => {
     expect(await metricsOf(manager)).toEqual({ 1: { loss: 1 } });
   });
 
-  test('of several writers each is held against what it said itself', async () => {
+  test('each of several writers is compared with its own metadata', async () => {
     const bucket = newBucket();
     const save = async (index: number, metrics: Record<string, number>) => {
       await using manager = open(bucket, { attempt: 'job', writer: { index, count: 2 } });

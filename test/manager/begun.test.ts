@@ -159,7 +159,7 @@ describe('what is said of a writer that has not delivered', () => {
     expect(await details(bucket)).toEqual(['writer 0 began to send a large file 10 min ago']);
   });
 
-  test('of one that joined and has sent nothing, since when; the error of commit() says the same', async () => {
+  test('since when, if it joined and has sent nothing; the error of commit() says the same', async () => {
     const bucket = newBucket();
     await using first = writer(bucket, 0, 3);
     await using second = writer(bucket, 1, 3);
@@ -210,7 +210,7 @@ describe('what it costs', () => {
     return store.calls.map(({ operation, key }) => `${operation} ${key.split('/')[0]}`);
   }
 
-  test('a look is five requests; of a version that is committed no more than a page or two is listed', async () => {
+  test('a look is five requests; no more than a page or two of a committed version is listed', async () => {
     const small = await requests(2);
     expect(small.sort()).toEqual([
       'get catalog',

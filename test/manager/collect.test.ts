@@ -328,7 +328,7 @@ describe('after a commit', () => {
     expect(await statesOf(person)).toEqual(['4 live', '3 live']);
   });
 
-  test('of two writers one commits, and it alone collects', async () => {
+  test('one of two writers commits, and only it collects', async () => {
     const run = timedRun();
     const shared = { attempt: 'job', retention: AT_ONCE };
     const managers = [0, 1].map((index) => run.open({ ...shared, writer: { index, count: 2 } }));

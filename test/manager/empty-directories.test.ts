@@ -88,7 +88,7 @@ describe('empty directories', () => {
     expect(await manager.admin.verify()).toMatchObject({ problems: [] });
   });
 
-  test('of several writers may be the same, and one may hold files of another', async () => {
+  test('two writers may have the same ones, and one may hold files of another', async () => {
     const bucket = newBucket();
     await saveTrees(bucket, [
       ['logs/', 'shared/', 'a'],
@@ -103,7 +103,7 @@ describe('empty directories', () => {
   test.each([
     ['its name', ['a', 'log/'], ['log'], '"log" as a file, writer 0 as a directory ("log/")'],
     ['that of one above it', ['a', 'log/x/'], ['log'], '"log" as a file, writer 0 as a directory ("log/x/")'],
-  ])('of one writer are refused where a file of another has %s', async (_, first, second, says) => {
+  ])("one writer's are refused if a file of another has %s", async (_, first, second, says) => {
     const bucket = newBucket();
     const answer = await failure(saveTrees(bucket, [first, second]));
     expect(answer).toMatch(/^Conflict: version 1 cannot be committed/);

@@ -293,7 +293,7 @@ describe('commit for a life', () => {
     expect(await save(bucket, 'ps-1', 1, { index: 1 })).toMatchObject({ missingWriters: [0] });
   });
 
-  test('of one that has delivered nothing is NotFound, and voids nothing', async () => {
+  test('a life that has delivered nothing is NotFound, and voids nothing', async () => {
     const bucket = newBucket();
     await save(bucket, 'ps-0', 1);
     await using never = processOf(bucket, 'never');
@@ -317,7 +317,7 @@ describe('commit for a life', () => {
     );
   });
 
-  test('of an attempt that has passed is Fenced', async () => {
+  test('a life in an attempt that is no longer current is Fenced', async () => {
     const bucket = newBucket();
     await save(bucket, 'ps-0', 1);
     await using next = open(bucket, { attempt: 'job-2' });
@@ -367,7 +367,7 @@ describe('what a joining process voids', () => {
     );
   });
 
-  test('of a run too large to list: told as not known', async () => {
+  test('a run too large to list: reported as not known', async () => {
     const bucket = newBucket();
     await save(bucket, 'ps-0', 1);
     const events: ProgressEvent[] = [];
@@ -433,7 +433,7 @@ describe('a life that cannot be used is refused before anything is sent', () => 
     );
   });
 
-  test('of an attempt that the process draws', () => {
+  test('a life in an attempt that the process draws', () => {
     expect(() => open(newBucket(), { life: 'a' })).toThrow('life "a" needs an attempt id');
   });
 

@@ -61,7 +61,7 @@ describe('the commit of one checkpoint', () => {
   });
 });
 
-test('of several damaged entries the newest is told, also if it answers last', async () => {
+test('the newest of several damaged entries is named, even if it answers last', async () => {
   const bucket = newBucket();
   await using manager = open(bucket);
   for (const version of [1, 2, 3]) await manager.save({ version, buffers: { a: bytes(8, version) } });

@@ -201,7 +201,7 @@ function storeThatHolds(bucket: MemoryBucket, start: string, act: () => Promise<
 }
 
 describe('unchanged files', () => {
-  test('are referred to where the same writer had them; of the base only its own records are read', async () => {
+  test('are referred to if the same writer had them; only its own records of the base are read', async () => {
     const bucket = await run();
     const { manager, calls } = openMany(bucket, { attempt: 'job', writer: { index: 1, count: 3 } });
     const buffers = { ...partsOf(1, 10), 'w1/part-00': Uint8Array.of(9), 'w1/other': Uint8Array.of(0, 5, 1) };
@@ -213,7 +213,7 @@ describe('unchanged files', () => {
     expect(records.filter(({ key }) => /\/(files|receipts)\/[02]\./.test(key))).toEqual([]);
   });
 
-  test('of a checkpoint that was found damaged are sent again, although an older one has them too', async () => {
+  test('files of a damaged checkpoint are sent again, although an older one has them too', async () => {
     const bucket = newBucket();
     const save = async (version: number) => {
       const { manager } = openMany(bucket, { attempt: 'job' });
@@ -265,26 +265,23 @@ describe('a copy', () => {
     expect(problems).toEqual([]);
   });
 
-  test('of another content under one version is a conflict that names the writer', async () => {
+  test('other content under the same version is a conflict that names the writer', async () => {
     const [bucket, other] = [await run(), newBucket()];
     await saveMany(other, { writers: 3, files: 9 });
     const mirror = using(bucket, (source) => using(other, (target) => target.admin.mirrorFrom(source, {})));
     expect(await failure(mirror)).toContain('writer 0 has other files');
   });
 
-  test.each(RECORDS)(
-    'of a damaged %s is refused as a fault of the source, or passed over',
-    async (_, parts) => {
-      const bucket = await run([1, 2]);
-      flip(bucket, only(bucket, ...parts));
-      const mirror = (onCorrupt?: 'skip') =>
-        using(bucket, (source) =>
-          using(newBucket(), (target) => target.admin.mirrorFrom(source, { onCorrupt })),
-        );
-      expect(await failure(mirror())).toMatch(/^Corrupt: version 2 of .* is damaged/);
-      expect(await mirror('skip')).toMatchObject({ copied: [{ version: 1n }], skipped: [{ version: 2n }] });
-    },
-  );
+  test.each(RECORDS)('a damaged %s is refused as a fault of the source, or skipped', async (_, parts) => {
+    const bucket = await run([1, 2]);
+    flip(bucket, only(bucket, ...parts));
+    const mirror = (onCorrupt?: 'skip') =>
+      using(bucket, (source) =>
+        using(newBucket(), (target) => target.admin.mirrorFrom(source, { onCorrupt })),
+      );
+    expect(await failure(mirror())).toMatch(/^Corrupt: version 2 of .* is damaged/);
+    expect(await mirror('skip')).toMatchObject({ copied: [{ version: 1n }], skipped: [{ version: 2n }] });
+  });
 });
 
 test('two versions are compared file by file', async () => {

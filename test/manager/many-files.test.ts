@@ -126,7 +126,7 @@ describe('a checkpoint of many files', () => {
     expect(await restored(openMany(bucket).manager)).toEqual(all(2, 10));
   });
 
-  test('of which two writers deliver one name, or a file and a directory of one, is refused', async () => {
+  test('two writers that deliver one name, or a file and a directory with one, are refused', async () => {
     for (const [name, clash] of [
       ['w0/part-03', 'writers 0 and 1 both delivered "w0/part-03"'],
       ['w0/part-03/x', 'writer 0 delivered "w0/part-03" as a file, writer 1 as a directory ("w0/part-03/x")'],
@@ -143,7 +143,7 @@ describe('a checkpoint of many files', () => {
     }
   });
 
-  test('of which a payload is missing or has another size is not committed', async () => {
+  test('a payload that is missing or has another size prevents the commit', async () => {
     const bucket = newBucket();
     await saveMany(bucket, { writers: 2 });
     const two = openMany(bucket, { attempt: 'job', writer: { index: 0, count: 2 } });

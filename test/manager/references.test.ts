@@ -70,7 +70,7 @@ async function expectToHold(bucket: MemoryBucket, version: number, buffers: Reco
 }
 
 describe('what is referred to', () => {
-  test('of files that have not changed not one payload byte is sent, and every reader gets them', async () => {
+  test('no payload byte of unchanged files is sent, and every reader gets them', async () => {
     const bucket = await runWith(BOTH);
     const { manager, sent } = writer(bucket);
     const saved = await manager.save({ version: 2, buffers: BOTH });

@@ -63,7 +63,7 @@ describe('a writer that begins again after it was killed in the middle of a file
     await next.manager.close();
   });
 
-  test('I1, I6: of a source that has changed meanwhile, only the parts that are the same are kept', async () => {
+  test('I1, I6: a source that has changed meanwhile: only the parts that are the same are kept', async () => {
     const bucket = await leftBehind();
     const keptBefore = leftUpload(bucket).state.parts.size;
     const changed = source.slice();
@@ -75,7 +75,7 @@ describe('a writer that begins again after it was killed in the middle of a file
     await next.manager.close();
   });
 
-  test('of a source that is another altogether, nothing is kept and nothing is said', async () => {
+  test('a completely different source: nothing is kept and nothing is logged', async () => {
     const bucket = await leftBehind();
     const other = bytesOf(99);
     const next = life(bucket);
@@ -87,7 +87,7 @@ describe('a writer that begins again after it was killed in the middle of a file
     await next.manager.close();
   });
 
-  test('of parts without a CRC32C an MD5 tells which are kept; one that differs is sent again', async () => {
+  test('parts without a CRC32C: an MD5 decides which are kept; one that differs is sent again', async () => {
     const bucket = await leftBehind();
     const { parts } = leftUpload(bucket).state;
     const change = changeUploads((upload) => {
@@ -136,7 +136,7 @@ describe('a writer that begins again after it was killed in the middle of a file
     await last.manager.close();
   });
 
-  test('of several that were left, that of the youngest life is taken; one that is gone is passed over', async () => {
+  test('several uploads were left: that of the youngest life is taken; one that is gone is skipped', async () => {
     for (const isGone of [false, true]) {
       const bucket = await leftBehind();
       const older = leftUpload(bucket).state;
@@ -318,7 +318,7 @@ describe('which uploads are looked for', () => {
     await next.manager.close();
   });
 
-  test('of very many records only so many are read', async () => {
+  test('very many records: only a limited number is read', async () => {
     const bucket = newBucket();
     const setUp = life(bucket);
     await setUp.save(bytes(10), 1);

@@ -242,7 +242,7 @@ describe('several writers', () => {
     await Promise.all(managers.map((manager) => manager.close()));
   });
 
-  test('of many missing writers a message names the first, and its context all', async () => {
+  test('many missing writers: the message names the first, and its context all', async () => {
     await using first = job(newBucket(), 0, 65_536);
     const saving = first.save({ version: 5, buffers: { a: bytes(1) }, timeoutMs: 0 });
     const error = await saving.catch((thrown: CheckpointError) => thrown);

@@ -124,7 +124,7 @@ describe('what is compared', () => {
     expect((await manager.save({ version: 2, buffers: FILES })).suspicions).toEqual([SAME]);
   });
 
-  test('of several writers each compares its own files, and the checkpoint says what any of them suspects', async () => {
+  test('each of several writers compares its own files, and the checkpoint has the suspicions of all', async () => {
     const bucket = newBucket();
     const both = [0, 1].map((index) => open(bucket, { attempt: 'job', writer: { index, count: 2 } }));
     for (const [version, seed] of [

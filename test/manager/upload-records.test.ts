@@ -118,7 +118,7 @@ describe('an upload in parts', () => {
     await Promise.all([cannot.manager.close(), whole.manager.close()]);
   });
 
-  test('of create(): no record is left once it is committed, nor once the manager of a discarded one is closed', async () => {
+  test('create(): no record is left once it is committed, nor once the manager of a discarded one is closed', async () => {
     for (const end of ['commit', 'discard'] as const) {
       const { bucket, calls, manager } = setUp();
       const checkpoint = await manager.create(7);

@@ -29,7 +29,7 @@ test('a copy has it, and so has a copy that was there before', async () => {
   expect(runs.to.keys()).toEqual(before);
 });
 
-test('what the copy alone was annotated with stays; of one name the original has the last word', async () => {
+test('annotations of the copy alone stay; the original overrides a name that both have', async () => {
   const runs = twoRuns();
   await saveAll(runs.from, [1n]);
   await using from = open(runs.from);

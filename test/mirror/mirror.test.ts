@@ -82,7 +82,7 @@ describe('a mirror', () => {
     expect(events.filter((event) => event.type === 'bytes').at(-1)).toMatchObject({ totalBytes: 70_000 });
   });
 
-  test('of a run that has no checkpoint yet there is nothing to copy', async () => {
+  test('a run that has no checkpoint yet has nothing to copy', async () => {
     const runs = twoRuns();
     await using from = open(runs.from);
     await from.join();

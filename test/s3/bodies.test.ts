@@ -228,7 +228,7 @@ describe('list', () => {
   });
 
   test.each(['ListBucketResulu', 'ListAllMyBucketsResult', 'html'])(
-    'a page whose root is <%s> is no empty bucket: of S3 itself it was changed on its way',
+    'a page whose root is <%s> is no empty bucket: if it is from S3 itself, it was changed in transit',
     async (root) => {
       const codeWith = async (headers: Record<string, string>) => {
         const server = await scriptedS3(() => ({ headers, body: `<${root}></${root}>` }));

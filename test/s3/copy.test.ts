@@ -134,7 +134,7 @@ describe('in parts', () => {
     );
   });
 
-  test('of a store that tells no checksums of them none is told of the whole', async () => {
+  test('a store that reports no checksums of the parts reports none of the whole', async () => {
     const { copying } = await copiedBy(goesWell(''), SIZE);
     expect(await copying).toMatchObject({ sizeBytes: SIZE, crc32c: undefined });
   });

@@ -158,7 +158,7 @@ describe('checksums', () => {
   const CRC_2 = 'AAAAAg==';
   const CRC_3 = 'AAAAAw==';
 
-  test('full: of each part and of the whole object', async () => {
+  test('full: checksums of each part and of the whole object', async () => {
     const { beginUpload, putPart, complete } = await requestsWith({});
     expect(beginUpload.headers).toMatchObject({
       'x-amz-checksum-algorithm': 'CRC32C',
@@ -173,7 +173,7 @@ describe('checksums', () => {
     expect(complete.body.toString()).toContain(`<ChecksumCRC32C>${CRC_2}</ChecksumCRC32C>`);
   });
 
-  test('parts: of each part alone', async () => {
+  test('parts: checksums of each part alone', async () => {
     const { beginUpload, putPart, complete } = await requestsWith({ checksum: 'parts' });
     expect(beginUpload.headers['x-amz-checksum-algorithm']).toBe('CRC32C');
     expect(beginUpload.headers).not.toHaveProperty('x-amz-checksum-type');

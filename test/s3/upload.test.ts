@@ -112,7 +112,7 @@ describe('complete', () => {
 });
 
 describe('abort', () => {
-  test('of an upload that is gone has nothing to do', async () => {
+  test('the abort of an upload that is gone does nothing', async () => {
     const server = await scriptedS3(
       except(({ method }) => method === 'DELETE', refusal(404, 'NoSuchUpload')),
     );
@@ -167,7 +167,7 @@ describe('listUploads', () => {
     ]);
   });
 
-  test('of a MinIO, which takes a prefix for a whole key, all are asked for', async () => {
+  test('a MinIO takes a prefix for a whole key, so all uploads are requested', async () => {
     const all = page([upload('gpt/v/a', 'U1'), upload('gpt/w/b', 'U2')], undefined, { server: 'MinIO' });
     const server = await scriptedS3(() => all);
     const uploads = await openUploads(await server.open(), 'v/');
@@ -265,7 +265,7 @@ describe('a token', () => {
     expect(await errorOf(call)).toMatchObject({ code: 'Unavailable', status: 'temporary' });
   });
 
-  test('of an upload that is gone is NotFound', async () => {
+  test('a token of an upload that is gone is NotFound', async () => {
     const server = await scriptedS3(except(isListParts, refusal(404, 'NoSuchUpload')));
     const store = await server.open();
     const { token } = await store.beginUpload('a', { partSizeBytes: PART_BYTES });

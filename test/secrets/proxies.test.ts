@@ -133,7 +133,7 @@ test('S3 of AWS itself: a proxy that cannot be used is told at the first request
   ]);
 });
 
-test('who gives tokens is behind the proxy as well: nothing of its 407 is told but that it is one', async () => {
+test('the token server is behind the proxy as well: only the status of its 407 is reported', async () => {
   const proxy = await startProxy({ refusal: saying(407) });
   const env = {
     AZURE_TENANT_ID: 'tenant',

@@ -212,7 +212,7 @@ describe('a cut of the request', () => {
     expect(cut.exchange).toBeUndefined();
   });
 
-  test('of a body in chunks', async () => {
+  test('a body in chunks', async () => {
     const request =
       'PUT /a HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5\r\nwords\r\n0\r\nx: y\r\n\r\n';
     for (let bytes = 0; bytes < request.length; bytes++) {

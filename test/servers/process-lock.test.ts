@@ -28,7 +28,7 @@ test('names its owner while the work runs, and leaves nothing behind, nor after 
   expect(waitedFor).toEqual([]);
 });
 
-test('one works at a time; who waits is told for whom', async () => {
+test('one works at a time; a waiting process is told for which one', async () => {
   const order: string[] = [];
   const second = Promise.withResolvers<string>();
   const first = withProcessLock(lock, { timeoutMs: 10_000, onWait }, async () => {
@@ -44,14 +44,14 @@ test('one works at a time; who waits is told for whom', async () => {
   expect(order).toEqual(['first begins', 'first ends', 'second']);
 });
 
-test('of a process that is gone, it is taken over', async () => {
+test('a lock whose process is gone is taken over', async () => {
   const { pid } = spawnSync(process.execPath, ['-e', '']);
   writeFileSync(lock, String(pid));
   await withProcessLock(lock, { timeoutMs: 1000, onWait }, async () => undefined);
   expect(waitedFor).toEqual([]);
 });
 
-test('of a process that runs, it is waited for, not for ever; the message says what to do', async () => {
+test('a lock whose process runs is waited for, not for ever; the message says what to do', async () => {
   writeFileSync(lock, String(process.ppid));
   const waiting = withProcessLock(lock, { timeoutMs: 1, onWait }, async () => expect.unreachable());
   await expect(waiting).rejects.toThrow(`process ${process.ppid} has held ${lock} for too long`);

@@ -39,22 +39,33 @@ const BEFORE_NAME = /(?:\b(?:it|test|describe)(?:\.\w+)*|\))\(\s*$/;
 /** Certificates of stores repeat the names of checks, so these never change. */
 const KEPT = 'list: what was created before its first page is shown, whoever created it';
 
+/** A name, or its part behind ';' or ':', begins with the thing that acts. */
+const NAME_OPENER = /(?:^.|[;:]\s+)(of|whoever|who)\b/i;
+
 /** Messages, texts of help, and names of tests. */
 export function hardStrings(repository: Repository): string[] {
   return [...repository]
     .filter(([path]) => isCode(path) && PLAIN.test(path) && path !== GENERATED)
     .flatMap(([path, text]) => {
-      const isOfTests = isTest(path) || !path.startsWith('packages/');
+      const hasMessages = path.startsWith('packages/') && !isTest(path);
       return stringTokensOf(text)
-        .filter(
-          ({ text: token, before }) => (!isOfTests || BEFORE_NAME.test(before)) && !token.includes(KEPT),
-        )
+        .filter(({ before }) => hasMessages || BEFORE_NAME.test(before))
+        .filter(({ text: token }) => !token.includes(KEPT))
         .flatMap(({ line, text: token }) =>
-          [...pronounsIn(token), ...(NONE.test(token) ? ['say what it is, not that it "is none"'] : [])].map(
+          [...pronounsIn(token), ...noneIn(token), ...(hasMessages ? [] : nameOpenerIn(token))].map(
             (fault) => `${path}:${line}: ${fault}: ${token.slice(0, 60)}`,
           ),
         );
     });
+}
+
+function noneIn(words: string): string[] {
+  return NONE.test(words) ? ['say what it is, not that it "is none"'] : [];
+}
+
+function nameOpenerIn(name: string): string[] {
+  const opener = NAME_OPENER.exec(name)?.[1];
+  return opener ? [`begin with the subject, not with "${opener}"`] : [];
 }
 
 /** Tables and headings need no sentences, so only their pronouns are checked. */

@@ -73,7 +73,7 @@ describe('a save', () => {
     expect(saver.newest?.version).toBe(1n);
   });
 
-  test('of which nothing was saved yet: `settled` has nothing to tell', async () => {
+  test('a state that was never saved: `settled` has nothing to report', async () => {
     expect(await setUp().saver.settled()).toBeNull();
   });
 
@@ -145,7 +145,7 @@ describe('a failure after the copy', () => {
     }
   });
 
-  test('of two calls that wait, the first hears of it, and the second saves', async () => {
+  test('the first of two waiting calls gets the failure, and the second saves', async () => {
     const { manager, saver } = await setUpStarted();
     const [first, second] = [saver.saveAsync(SOURCES), saver.saveAsync(SOURCES)];
     manager.last.fail(lost);

@@ -33,7 +33,7 @@ afterEach(async () => {
 
 const onBucket = (id: string): Trainer => trainer(id, new MemoryStore(bucket));
 
-describe('A14: of 32 trainers that ask at once exactly one is told so, and again when its time is over', () => {
+describe('A14: exactly one of 32 trainers that ask at once is elected, and again when its time is over', () => {
   test.each([
     ['in memory', async () => new MemoryStore(bucket)],
     ['on local disk', async () => openStore(pathToFileURL(root).href)],

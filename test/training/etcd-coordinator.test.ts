@@ -140,7 +140,7 @@ describeOnEtcd('EtcdCoordinator', (server) => {
     expect(placesOf(worlds as World[])).toEqual(['0 of 2', '1 of 2']);
   });
 
-  test.concurrent('of three processes one is killed and one frozen: the third is told, and goes on; the frozen one comes back as a new one', async (t) => {
+  test.concurrent('three processes, one killed and one frozen: the third is told, and continues; the frozen one comes back as a new one', async (t) => {
     const job = newJob(t, 1, 3, { presenceSeconds: 2 });
     const startProcess = () => {
       const program = new Program('test/training/etcd-worker.ts', {

@@ -50,7 +50,7 @@ describeOnEtcd('EtcdElection', (server) => {
     return new EtcdElection({ endpoints, key });
   }
 
-  test('A14: of 32 trainers that ask at once one is elected, and the losers leave nothing behind', async () => {
+  test('A14: one of 32 trainers that ask at once is elected, and the losers leave nothing behind', async () => {
     const key = newKey();
     const before = await leaseCount(server().endpoint);
     const ids = Array.from({ length: 32 }, (_, index) => `trainer-${index}`);

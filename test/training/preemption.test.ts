@@ -146,7 +146,7 @@ describe('nothing in flight', () => {
   });
 });
 
-describe('who holds it', () => {
+describe('the holder of a preemption', () => {
   it('is waited for, and what is saved then as well', async () => {
     const { saver, clock, preemption } = scene();
     const release = preemption.hold(() => 'failed');
@@ -209,7 +209,7 @@ describe('who holds it', () => {
 });
 
 describe('notices', () => {
-  it('of several the earliest deadline counts, whichever came first', async () => {
+  it('the earliest of several deadlines counts, whichever came first', async () => {
     for (const [first, second] of [
       [20_000, 4000],
       [5000, 24_000],

@@ -66,7 +66,7 @@ describe('a file that is known is not sent', () => {
     expect(store.calls).toEqual([]);
   });
 
-  test('of several that are alike the first is taken', async () => {
+  test('the first of several equal files is taken', async () => {
     const data = bytesOf(2 * PART);
     const { transfer } = setUp();
     const files = [known(data, { key: 'newest' }), known(data, { key: 'older' })];

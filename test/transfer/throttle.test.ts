@@ -196,7 +196,7 @@ describe('stopped while waiting', () => {
     expect(passed).toEqual(['a at 0', 'b stopped at 100', 'c at 1000']);
   });
 
-  test('the last who waits leaves no sleep behind; who comes with a signal that has fired takes nothing', async () => {
+  test('the last waiting request leaves no sleep behind; one whose signal has fired takes nothing', async () => {
     const { clock, passed, take } = setUp(1000);
     const stop = new AbortController();
     await take('a', 1000);

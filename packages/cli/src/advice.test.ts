@@ -30,7 +30,7 @@ describe('adviceFor', () => {
     expect(advice('Aborted')).toEqual(['no save was stopped: those in progress continue']);
   });
 
-  it('Incomplete: who is missing, that the files are safe, and the command that finishes', () => {
+  it('Incomplete: the missing writers, that the files are safe, and the command that finishes', () => {
     const error = new CheckpointError('Incomplete', 'version 1200 is not complete', {
       context: {
         version: 1200n,
@@ -51,7 +51,7 @@ describe('adviceFor', () => {
     );
   });
 
-  it('Incomplete: of very many writers some are named and the rest counted', () => {
+  it('Incomplete: some of very many writers are named and the rest counted', () => {
     const missing = Array.from({ length: 100 }, (_, writer) => ({
       writer,
       detail: `writer ${writer} never joined`,

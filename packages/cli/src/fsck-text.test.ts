@@ -71,7 +71,7 @@ describe('fsckText', () => {
     );
   });
 
-  it('of many of a kind the first ones are shown', () => {
+  it('the first ones of many of a kind are shown', () => {
     const lines = fsckText(result(Array.from({ length: 25 }, () => problem('foreign'))), options).split('\n');
     expect(lines).toHaveLength(23);
     expect(lines[20]).toBe('foreign  5 more of this kind; --json lists all');

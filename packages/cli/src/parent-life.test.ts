@@ -46,7 +46,7 @@ describe('parentLife', () => {
     expect(parentLife(later, '--life')).not.toBe(parentLife(table(), '--life'));
   });
 
-  it('of this very process is the same each time', () => {
+  it('the life of this very process is the same each time', () => {
     expect(parentLife(thisSystem, '--life')).toBe(parentLife(thisSystem, '--life'));
   });
 

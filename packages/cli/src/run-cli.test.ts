@@ -302,7 +302,7 @@ describe('keep tidy', () => {
     expect(forced).toMatchObject({ code: 0, stdout: expect.stringContaining('retired 3') });
   });
 
-  it('of --plan, --explain and --apply one is enough; the command line wins over the environment', async () => {
+  it('--plan, --explain and --apply exclude each other; the command line overrides the environment', async () => {
     const uri = await run(1);
     const both = await cli(['gc', uri, '--plan', '--apply']);
     expect(both.stderr).toContain('--plan and --apply cannot be combined\n  choose one of');

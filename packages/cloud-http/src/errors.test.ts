@@ -21,7 +21,7 @@ describe('a refusal', () => {
     expect(error.context).toMatchObject({ key: 'a/b', storeCode: 'Busy', httpStatus: 503, requestId: 'R1' });
   });
 
-  it('of an answer without code or request id comes from another server, unless a proxy may answer so', () => {
+  it('an answer without code or request id is from another server, unless a proxy may answer so', () => {
     const foreign = (status: number) =>
       new HttpRefusal({ status, headers: {}, hasBody: true }, { code: '', message: '', requestId: undefined })
         .isForeign;
@@ -76,7 +76,7 @@ describe('a failure without an answer', () => {
     expect(told('body', 'wrong version number')).toMatchObject({ code: 'Unavailable', status: 'temporary' });
   });
 
-  it('of several addresses, the first that was tried is told', () => {
+  it('the error names the first of several addresses that were tried', () => {
     const cause = new AggregateError([
       withCode('ECONNREFUSED', 'connect ECONNREFUSED ::1:9'),
       withCode('EHOSTUNREACH'),

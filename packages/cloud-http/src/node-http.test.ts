@@ -5,7 +5,7 @@ import { Secret } from './secret.ts';
 const PROXY = { variable: 'HTTPS_PROXY', url: new Secret('http://me:canary@proxy:1'), secrets: [] };
 
 describe('NodeHttp', () => {
-  it('of a Node that would go past a proxy: an error that names variable and versions', () => {
+  it('a Node that would bypass a proxy: an error that names variable and versions', () => {
     expect(() => new NodeHttp({ proxy: PROXY, knowsProxies: false })).toThrow(
       expect.objectContaining({
         code: 'InvalidConfig',

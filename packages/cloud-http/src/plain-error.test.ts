@@ -49,7 +49,7 @@ describe('what is told of an error of others', () => {
     expect(told(CANARY)).toBeUndefined();
   });
 
-  it('of a cause that is its own, an end is found', () => {
+  it('a cause that contains itself does not loop', () => {
     const error = new Error('round');
     error.cause = error;
     expect(shownWhole(told(error))).toContain('round');

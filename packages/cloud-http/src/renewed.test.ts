@@ -69,7 +69,7 @@ describe('credentials', () => {
     expect(state.fetched).toBe(2);
   });
 
-  it('of a short life are not fetched for every request, and never used after their end', async () => {
+  it('short-lived credentials are not fetched for every request, and never used after their end', async () => {
     const { state, tokens } = setUp(3 * MINUTE_MS);
     await tokens.current();
     state.nowMs = 9_999;

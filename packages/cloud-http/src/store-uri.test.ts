@@ -109,7 +109,7 @@ describe('StoreUri', () => {
     expect(refusalOf(refused)).not.toContain('hunter');
   });
 
-  it('of variables the first that is set counts', () => {
+  it('the first variable that is set counts', () => {
     expect(firstOf({ A: '', B: 'b', C: 'c' }, 'A', 'B', 'C')).toEqual({ variable: 'B', value: 'b' });
     expect(firstOf({ A: '' }, 'A', 'B')).toBeUndefined();
   });

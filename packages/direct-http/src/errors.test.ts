@@ -20,7 +20,7 @@ test.each([
   expect(error.message).toContain('example.org, port 443');
 });
 
-test('connect error: of several addresses, names the code, since Node has no message for it', () => {
+test('connect error: several addresses: names the code, because Node has no message for it', () => {
   const several = Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' });
   expect(connectError(several, ENDPOINT, false).message).toContain('ECONNREFUSED');
 });

@@ -52,7 +52,7 @@ describe('stringToId', () => {
       expect(stringToId('dense/kernel:0', count)).toBe(Number(value % BigInt(count)));
   });
 
-  test('of 32 parts, 16 to 31 hold none', () => {
+  test('parts 16 to 31 of 32 are empty', () => {
     const parts = new Set(Array.from({ length: 500 }, (_, i) => stringToId(`layer_${i}/kernel:0`, 32)));
     expect([...parts].sort((a, b) => a - b)).toEqual(Array.from({ length: 16 }, (_, i) => i));
   });

@@ -67,7 +67,7 @@ describe('isCertainlyGone', () => {
     expect(await linuxProcesses(proc).isCertainlyGone({ ...SELF, ...change })).toBe(expected);
   });
 
-  test('of this machine: a process that was reaped is, one that stands still is not', async () => {
+  test('on this machine: a reaped process is gone, a stopped one is not', async () => {
     const processes = linuxProcesses();
     const self = (await processes.self()) as ProcessIdentity;
     const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)']);
@@ -81,7 +81,7 @@ describe('isCertainlyGone', () => {
     expect(await processes.isCertainlyGone(identity)).toBe(true);
   });
 
-  test('of this machine: a process that has ended and was not reaped is', async () => {
+  test('on this machine: a process that has ended and was not reaped is gone', async () => {
     const processes = linuxProcesses();
     // The shell becomes a program that never waits for its child.
     const parent = spawn('sh', ['-c', 'sleep 1000 & echo $!; exec sleep 1000'], {

@@ -388,7 +388,7 @@ describe('what a process that was killed has left', () => {
   const HEX = '0123456789abcdef';
   const left = (ending: string, owner = `.${GONE}`) => `.ckpt.holdfast-${HEX}${owner}${ending}`;
 
-  it('goes with the next target of the same name; of one that may live it stays', async () => {
+  it('goes with the next target of the same name; it stays if its process may live', async () => {
     put(`${left('')}/half`);
     const stays = [
       left('', `.${processText(processOf(9))}`), // The process lives, or its state is unknown.

@@ -83,7 +83,7 @@ describe('a token that is not given', () => {
   });
 });
 
-describe('who asks for tokens', () => {
+describe('the identity that asks for tokens', () => {
   const path = '/etc/identity.pem';
 
   it.each<[string, Record<string, string>, object]>([

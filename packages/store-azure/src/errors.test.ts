@@ -166,13 +166,13 @@ describe('a refusal of credentials', () => {
     );
   });
 
-  it('of a key: key, clock or proxy', () => {
+  it('a key: key, clock or proxy', () => {
     expect(refused('AuthenticationFailed', 403).message).toContain(
       'the key does not belong to the account "acct", the clock of this machine is wrong',
     );
   });
 
-  it('of a SAS: expired, not valid yet, or of something else, by the clock of the store', () => {
+  it('a SAS: expired, not valid yet, or for something else, by the clock of the store', () => {
     const at = (date: string) =>
       storeError(
         refusalOf({ status: 403, headers: { ...HEADERS, date }, hasBody: true }, xml('AuthenticationFailed')),

@@ -30,7 +30,7 @@ storeConformance('local store where there are no hard links', () => {
   return place((directory) => openLocalStore({ directory }, { fileSystem, crc32c }));
 });
 
-test('create: of 32 committers in 8 processes exactly one wins each round', async () => {
+test('create: exactly one of 32 committers in 8 processes wins each round', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-race-'));
   const seed = Math.floor(Math.random() * 2 ** 32);
   try {

@@ -114,7 +114,7 @@ describe('temporary files of processes that are gone', () => {
   };
   const left = () => readdirSync(join(root, '.holdfast-tmp')).sort();
 
-  it('go with the first write of the next; of others, and of uploads, they stay for a day', async () => {
+  it('go with the first write of the next; those of others, and of uploads, stay for a day', async () => {
     const self = (await linuxProcesses().self()) as ProcessIdentity;
     const gone = processText({ ...self, startTicks: `${self.startTicks}1` });
     const elsewhere = processText({

@@ -198,7 +198,7 @@ describe('in one process', () => {
     expect(await resumed.listParts()).toEqual([]);
   });
 
-  test('of two that take an upload over at once one has it in the end, and the other knows', async () => {
+  test('two that take an upload over at once: one has it in the end, and the other knows', async () => {
     const first = await open();
     const { token } = await first.beginUpload('v/a', { partSizeBytes: PART });
     await first.close();

@@ -89,7 +89,7 @@ describe('a refusal by its code', () => {
     );
   });
 
-  it('of a batch delete keeps the code of the item', () => {
+  it('an item of a batch delete keeps its code', () => {
     expect(storeError(itemRefusal('AccessDenied', 'locked'), 'delete', OBJECT)).toMatchObject({
       code: 'Denied',
       message: 'cannot delete object a/b in s3://runs/gpt: it needs s3:DeleteObject: locked (AccessDenied)',
@@ -259,7 +259,7 @@ describe('a failure without an answer', () => {
       'Unexpected',
       'the AWS SDK failed (SyntaxError)',
     ],
-  ])('of the SDK: %s', (_name, cause, code, words) => {
+  ])('a failure of the SDK: %s', (_name, cause, code, words) => {
     const error = storeError(new LibraryFailure(cause), 'list', OBJECT);
     expect(error.code).toBe(code);
     expect(error.message).toContain(words);

@@ -45,7 +45,7 @@ describe('rules that delete', () => {
     });
   });
 
-  it('on a date; of a store at the root every rule counts', () => {
+  it('on a date; every rule counts for a store at the root', () => {
     const { lifecycle } = facts(
       [rule({ Expiration: { Date: new Date('2027-01-01') }, Filter: { Prefix: 'logs/' }, ID: '' })],
       { root: '' },
@@ -96,7 +96,7 @@ describe('uploads that are left behind', () => {
 });
 
 describe('noncurrent versions', () => {
-  it('of our prefix only', () => {
+  it('rules count for our prefix only', () => {
     const NoncurrentVersionExpiration = { NoncurrentDays: 1 };
     const ours = rule({ NoncurrentVersionExpiration, Filter: { Prefix: 'runs/' } });
     expect(noncurrentRule([ours], 'runs/gpt/')).toBe('a rule removes noncurrent versions after 1 day');

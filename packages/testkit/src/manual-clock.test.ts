@@ -29,7 +29,7 @@ test('sleepers wake in the order in which they are due, each at its own time', a
   expect(clock.sleeperCount).toBe(0);
 });
 
-test('who sleeps again while time moves wakes within the same span', async () => {
+test('a sleeper that sleeps again while time moves wakes within the same span', async () => {
   const clock = new ManualClock();
   const log: string[] = [];
   void (async () => {

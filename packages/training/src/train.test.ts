@@ -341,7 +341,7 @@ describe('train: failures', () => {
     expect(state.value).toBe(2);
   });
 
-  it('of the rendezvous: a recoverable one is repeated, another ends the worker', async () => {
+  it('the rendezvous: a recoverable failure is repeated, another ends the worker', async () => {
     const coordinator = new ScriptedCoordinator();
     coordinator.failRendezvous = [new RecoverableError('too few'), new Error('no such host')];
     await expect(train(coordinator, counting(3), new Counter(), { logger })).rejects.toThrow('no such host');

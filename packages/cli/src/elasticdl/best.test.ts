@@ -38,7 +38,7 @@ describe('best', () => {
   }
   const best = ['elasticdl', 'best'] as const;
 
-  test('the highest unless the lowest is asked for, then what came second and third; of equals the newer', async () => {
+  test('the highest unless the lowest is requested, then the second and third; the newer of equals', async () => {
     const uri = await savedRun(['auc=0.5'], ['auc=0.75', 'loss=2'], [], ['auc=0.75'], ['auc=0.25']);
     const { code, stdout, stderr } = await cli(...best, uri, '--metric', 'auc');
     expect([code, stderr]).toEqual([0, '']);

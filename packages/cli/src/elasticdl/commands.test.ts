@@ -146,7 +146,7 @@ bias:0     float32   [3]     12 B
     });
   });
 
-  test('of several versions the newest whole one by number, or the one that is asked for', async () => {
+  test('the newest complete version by number, or the one that is requested', async () => {
     const root = await elasticdlDirectory(95, 100, 105);
     await rm(join(root, 'version-105', 'variables-0-of-2.ckpt'));
     const newest = await cli(...inspect, root);

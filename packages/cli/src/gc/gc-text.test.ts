@@ -213,7 +213,7 @@ describe('collectText', () => {
 });
 
 describe('JSON', () => {
-  it('of a plan has every version with its verdict', () => {
+  it('a plan has every version with its verdict', () => {
     const json = planJson(plan(MIXED.slice(0, 1), { policy: { keepEvery: 10n } }));
     expect(json).toEqual({
       policy: { keepEvery: 10 },
@@ -237,7 +237,7 @@ describe('JSON', () => {
     expect(planJson(plan([], { policy: null })).policy).toBeNull();
   });
 
-  it('of a collection has what was done', () => {
+  it('a collection has what was done', () => {
     const result = collected({
       retired: [2n ** 60n],
       removed: [1n],

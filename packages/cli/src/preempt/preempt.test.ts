@@ -122,7 +122,7 @@ describe('preempt: nothing is lost', () => {
 });
 
 describe('preempt: something is lost', () => {
-  it('who has not delivered, what had arrived, what is left and how old it is; Incomplete, exit 3', async () => {
+  it('the writers that have not delivered, what had arrived, what is left and how old it is; Incomplete, exit 3', async () => {
     const uri = newUri();
     await save(uri, 1200);
     for (const writer of [0, 2]) await save(uri, 1300, writer, 4, '--no-wait');

@@ -83,7 +83,7 @@ describe('renderBars', () => {
     expect(renderBars(done, 'saved', 10, SCREEN)[2]).toContain('1 of 2 files');
   });
 
-  it('of very many files only those under way are shown', () => {
+  it('among very many files only those in progress are shown', () => {
     const names = Array.from({ length: 1000 }, (_, index): [string, number] => [`part-${index}`, MIB]);
     const many = stateAfter(
       [0, planned(...names)],

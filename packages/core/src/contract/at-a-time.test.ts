@@ -48,7 +48,7 @@ describe('atATime', () => {
     expect(seen).toEqual([[1], [1, 2], [1, 2, 3]]);
   });
 
-  it('of nothing is nothing', async () => {
+  it('no work gives no result', async () => {
     expect(await atATime([], 4, () => Promise.reject(new Error('called')))).toEqual([]);
   });
 });

@@ -120,7 +120,7 @@ describe('BLAKE3', () => {
     expect(toHex(blake3(new TextEncoder().encode(text)))).toBe(expected);
   });
 
-  test('of pieces it is that of the whole', () => {
+  test('the hash of the pieces is that of the whole', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 5000, size: 'max' }), fc.nat(5000), (bytes, at) => {
         const hash = startBlake3();

@@ -9,6 +9,6 @@ test.each([
   ['elections/00000000000000000001.json', 2 ** 16],
   ['catalog/00000000000000000001.json', RECORD_BYTES_MAX],
   ['version_7/1.1/receipts/0.0.json', RECORD_BYTES_MAX],
-])('of %s no more than its kind may have is fetched: %d bytes', (key, bytesMax) => {
+])('a read of %s fetches no more than its kind may have: %d bytes', (key, bytesMax) => {
   expect(recordBytesMax(key)).toBe(bytesMax);
 });

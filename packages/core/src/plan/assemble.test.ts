@@ -84,7 +84,7 @@ describe('a manifest', () => {
     expect(manifest.receipts.map(({ fileCount }) => fileCount)).toEqual([1, 1]);
   });
 
-  test('of 65,536 writers with the longest names fits one record', () => {
+  test('a manifest of 65,536 writers with the longest names fits one record', () => {
     const name = `"${'"'.repeat(200)}/${'"'.repeat(200)}`;
     const receipts = Array.from({ length: 65_536 }, (_, writer) =>
       stored(writer, 500, {

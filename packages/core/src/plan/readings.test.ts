@@ -86,7 +86,7 @@ describe('sections', () => {
     expect(sections([])).toEqual([{ ...PART, readings: [] }]);
   });
 
-  test('of readings that overlap, each is found out that differs from what lies there', () => {
+  test('each of several overlapping readings is found that differs from the stored bytes', () => {
     const overlapping = fc.array(anyRange, { minLength: 2, maxLength: 8 });
     fc.assert(
       fc.property(overlapping, fc.nat(), (ranges, chosen) => {

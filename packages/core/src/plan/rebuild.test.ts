@@ -100,7 +100,7 @@ describe('in one lineage', () => {
   });
 });
 
-test('of earlier lineages, what is not below all of a later one is rolled back: versions on the path are unique', () => {
+test('checkpoints of earlier lineages that are not below all of a later one are rolled back: versions on the path are unique', () => {
   const { kept } = choose(
     [1n, 2n, 3n, 4n]
       .map((version) => found(at(1, 1, version)))

@@ -104,7 +104,7 @@ describe('rules', () => {
     expect(reasonsFor(planned, 9)).toBe('keep: younger than 1 min');
   });
 
-  test('the best are kept, low or high; of equal ones the later; those without the metric do not count', () => {
+  test('the best are kept, low or high; the later of equal ones; those without the metric do not count', () => {
     const losses = [0.5, 0.2, 0.2, 0.9, Number.NaN];
     const all = losses.map((loss, index) =>
       checkpoint(index + 1, { metrics: Number.isNaN(loss) ? {} : { loss } }),

@@ -60,7 +60,7 @@ describe('an object that no checkpoint holds on to', () => {
     });
   });
 
-  test('of a life that a newer one has superseded: the receipt goes, the payload stays for the successor', () => {
+  test('after a newer life superseded its own: the receipt goes, the payload stays for the successor', () => {
     const prefix = 'version_21/2.5';
     expect(
       fates([receipt(prefix, '1.2'), receipt(prefix, '1.3'), receipt(prefix, '0.0'), payload(prefix, '1.2')]),
@@ -147,7 +147,7 @@ describe('a catalog that is older than what lies beside it', () => {
 
 describe('an upload', () => {
   const upload = (id: CheckpointId, prefix: string) => isUploadOver({ id, key: payload(prefix) }, STATE);
-  test('of a passed epoch or a version not above the top is over; one that can be committed is not', () => {
+  test('an upload in a past epoch, or with a version not above the top, is over; one that can be committed is not', () => {
     expect(upload(at(2, 4, 30n), 'version_30/2.4')).toBe(true);
     expect(upload(at(2, 5, 20n), 'version_20/2.5')).toBe(true);
     expect(upload(at(2, 5, 21n), 'version_21/2.5')).toBe(false);
@@ -160,7 +160,7 @@ describe('an upload', () => {
     expect(isUploadOver({ key: payload('version_30/2.4') }, STATE)).toBe(true);
   });
 
-  test('of an epoch that the catalog has not come to: StoreRegressed', () => {
+  test('an upload in an epoch that the catalog has not reached: StoreRegressed', () => {
     expect(() => upload(at(2, 6, 1n), 'version_1/2.5')).toThrow(/version_1\/2\.5.*epoch 6/);
     expect(() => isUploadOver({ key: payload('version_1/2.6') }, STATE)).toThrow(/StoreRegressed|epoch 6/);
   });

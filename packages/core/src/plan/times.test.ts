@@ -14,6 +14,6 @@ test.each([
   [Number.POSITIVE_INFINITY, 0],
   [undefined, 0],
   ['1763858438123' as unknown as number, 0],
-])('of %s a record says %i', (given, recorded) => {
+])('a record says for %s: %i', (given, recorded) => {
   expect(recordedTimeMs(given)).toBe(recorded);
 });

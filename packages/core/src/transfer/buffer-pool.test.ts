@@ -193,7 +193,7 @@ describe('calls that outlive their owner', () => {
     }
   });
 
-  test('who could never be served because of them is refused instead of waiting for ever', async () => {
+  test('a request that could never be served because of them is refused instead of waiting for ever', async () => {
     const pool = newPool();
     const never = new Promise(() => undefined);
     const half = 2 * WASM_PAGE;

@@ -13,7 +13,7 @@ test('no id twice: all rows stay, and none is listed', () => {
   }
 });
 
-test('of one id the last row stays, and the others keep their order', () => {
+test('the last row of an id stays, and the others keep their order', () => {
   expect(rowsOf(1n, 1n)).toEqual([1]);
   expect(rowsOf(7n, 3n, 7n, 9n, 3n, 7n)).toEqual([3, 4, 5]);
   expect(rowsOf(-1n, 2n ** 32n - 1n, -1n)).toEqual([1, 2]);

@@ -72,7 +72,7 @@ const outline: ShardOutline = {
 };
 
 test.each(['S4', 'S7'] as const)(
-  '%s: of 2 GiB less than 1 MiB is read, in few requests, nothing twice',
+  '%s: less than 1 MiB of 2 GiB is read, in few requests, nothing twice',
   async (form) => {
     const source = outlinedSource(outline, form);
     expect(source.sizeBytes).toBeGreaterThan(2 ** 31);

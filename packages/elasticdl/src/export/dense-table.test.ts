@@ -47,7 +47,7 @@ test('a table that fits into memory is written once, with zeros where nothing ca
   expect(memory.leftBytes).toBe(20);
 });
 
-test('of another, what is consecutive in a block is written together, whatever its order', async () => {
+test('another table: consecutive rows in a block are written together, in any order', async () => {
   const { table, put, memory, writes, values } = tableOf(10, 7, 39);
   await put([4, 40], [2, 20], [8, 80], [3, 30], [9, 90]);
   await put([0, 1], [5, 50]);

@@ -122,7 +122,7 @@ test('the document and the metadata of the file say the same of the tables', asy
   });
 });
 
-test('rows of a sparse table had best lie in memory as in the file; of others it does not matter', async () => {
+test('rows of a sparse table should lie in memory as in the file; the order of others does not matter', async () => {
   const { sink, layout } = await written({ rowCounts: { item: 4 } });
   const offsetBytes = layout.tensors.find(({ name }) => name === 'user.values')?.offsetBytes ?? Number.NaN;
   expect(sink.placeInPage('user', 0)).toBe(offsetBytes % 4096);

@@ -102,7 +102,7 @@ test('keepSlots keeps them', () => {
   expect(dropped).toEqual([]);
 });
 
-test('no slot: of no table, of no optimizer, with rows of another length', () => {
+test('no slot: without a table, without an optimizer, with rows of another length', () => {
   const own = [
     { name: 'v', dim: 8 },
     { name: '-v', dim: 8 },

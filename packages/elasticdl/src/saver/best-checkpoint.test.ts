@@ -14,7 +14,7 @@ describe('bestCheckpoint', () => {
     expect((await bestCheckpoint(run, { metric: 'loss', mode: 'min' }))?.version).toBe(3n);
   });
 
-  test('of equals the newer one; those without the metric do not count', async () => {
+  test('the newer one of equals; checkpoints without the metric do not count', async () => {
     await using run = await runOf([1, { auc: 0.7 }], [2, { auc: 0.7 }], [3, {}], [4, { loss: 1 }]);
     expect((await bestCheckpoint(run, { metric: 'auc', mode: 'max' }))?.version).toBe(2n);
   });

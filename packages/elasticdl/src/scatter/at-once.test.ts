@@ -14,7 +14,7 @@ test('allEnded: the first in the list is thrown, and not before the last has end
   expect(isEnded).toBe(true);
 });
 
-test('Pool: who finds nothing waits, in order', async () => {
+test('Pool: a caller that finds nothing waits, in order', async () => {
   const pool = new Pool(['a']);
   expect(await pool.take()).toBe('a');
   const waiting = [pool.take(), pool.take()];

@@ -124,7 +124,7 @@ test('a table without rows says nothing of its type', () => {
   expect(tables).toMatchObject([{ dtype: 'float32', dim: 2, parts: [{ file: 1 }] }]);
 });
 
-test('of a variable that is in two files, the later one’s stays', () => {
+test('a variable in two files: the later one stays', () => {
   const { dense } = mergeLayouts([named({ dense: [tensor] }), named({ dense: [tensor] })]);
   expect(dense.get('v')?.file).toBe(1);
 });

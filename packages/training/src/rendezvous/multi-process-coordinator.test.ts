@@ -211,7 +211,7 @@ test('start: a port or a last call out of range is InvalidArgument, a port that 
   });
 });
 
-test('the server ends: who waits gets a RecoverableError, and the next rendezvous is Unavailable', async () => {
+test('the server ends: a waiting worker gets a RecoverableError, and the next rendezvous is Unavailable', async () => {
   const server = await startServer();
   const [first, second] = [await connectTo(server), await connectTo(server)];
   await meet([first, second]);
