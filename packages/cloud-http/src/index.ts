@@ -7,6 +7,7 @@ export {
   type ReadAnswer,
   type ReadRequest,
 } from './cloud-store.ts';
+export { type CopyLimits, type CopyPlan, type CopyRange, planCopy } from './copy-plan.ts';
 export { assertCrcOfParts, crcOfParts } from './crc-of-parts.ts';
 export { CredentialsError, credentialsFailure } from './credentials-error.ts';
 export { deleteEach } from './delete-each.ts';
@@ -68,6 +69,7 @@ export {
   bareHostname,
   base64Crc,
   crcOfBase64,
+  customerKeyHeaders,
   dateMs,
   elementsOf,
   isInTheClear,

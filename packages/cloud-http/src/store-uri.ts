@@ -4,6 +4,8 @@
  */
 
 import { CheckpointError } from '@holdfast/core/contract';
+import { Secret } from './secret.ts';
+import { isInTheClear } from './values.ts';
 
 /** Leaves room for names in keys of 1,024 bytes: the longest name of a record takes about 100. */
 const PREFIX_BYTES_MAX = 512;
@@ -109,6 +111,24 @@ export class StoreUri<Name extends string> {
     if (url === undefined || !['http:', 'https:'].includes(url.protocol) || holdsMore(url))
       throw this.#unaccepted(name, fromEnvironment);
     return url.href.replace(/\/$/, '');
+  }
+
+  /**
+   * The caller's own key for the bytes, from a variable: 32 bytes in base64. `other`: a setting of
+   * this URI that encrypts too, as the message names it.
+   */
+  customerKey(
+    { variable, value }: { readonly variable: string; readonly value: string | undefined },
+    { endpoint, other }: { readonly endpoint: string | undefined; readonly other: string | undefined },
+  ): Secret | undefined {
+    if (!value) return undefined;
+    if (!/^[A-Za-z0-9+/]{43}=$/.test(value))
+      throw new CheckpointError('InvalidConfig', `${variable} is not the base64 of 32 bytes`);
+    if (other !== undefined)
+      throw this.invalid(`has ${other} although ${variable} is set; use only one of the two`);
+    if (endpoint !== undefined && isInTheClear(endpoint))
+      throw this.invalid(`would send ${variable} unencrypted: its endpoint is http://`);
+    return new Secret(value);
   }
 
   expected(name: Name): CheckpointError {

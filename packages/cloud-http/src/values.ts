@@ -1,6 +1,8 @@
 /** Converts between the values of cloud stores and ours. */
 
+import { createHash } from 'node:crypto';
 import { isIP } from 'node:net';
+import type { Secret } from './secret.ts';
 
 /** Big-endian, as in the checksum headers. */
 export function base64Crc(crc32c: number): string {
@@ -99,3 +101,14 @@ export function unescapedXml(text: string): string {
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', apos: "'", gt: '>', lt: '<', quot: '"' };
+
+/** Headers that carry the caller's own key, in the form that GCS and Azure share. */
+export function customerKeyHeaders(prefix: string, secret: Secret | undefined): Record<string, string> {
+  const key = secret?.reveal();
+  if (key === undefined) return {};
+  return {
+    [`${prefix}encryption-algorithm`]: 'AES256',
+    [`${prefix}encryption-key`]: key,
+    [`${prefix}encryption-key-sha256`]: createHash('sha256').update(key, 'base64').digest('base64'),
+  };
+}

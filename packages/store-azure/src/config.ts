@@ -2,7 +2,7 @@ import {
   type FromEnvironment,
   isInTheClear,
   Proxies,
-  Secret,
+  type Secret,
   StoreUri,
   serverOf,
 } from '@holdfast/cloud-http';
@@ -184,14 +184,8 @@ function encryptionOf(
   endpoint: string,
 ): Pick<AzureConfig, 'encryptionScope' | 'customerKey'> {
   const encryptionScope = given.matching('encryptionScope', /^[A-Za-z0-9-]{3,63}$/);
-  const customerKey = env['HOLDFAST_AZURE_CUSTOMER_KEY'] || undefined;
-  if (customerKey !== undefined && !/^[A-Za-z0-9+/]{43}=$/.test(customerKey))
-    throw new CheckpointError('InvalidConfig', 'HOLDFAST_AZURE_CUSTOMER_KEY is not the base64 of 32 bytes');
-  if (customerKey !== undefined && encryptionScope !== undefined)
-    throw given.invalid(
-      'has an encryptionScope although HOLDFAST_AZURE_CUSTOMER_KEY is set; use only one of the two',
-    );
-  if (customerKey !== undefined && isInTheClear(endpoint))
-    throw given.invalid('would send HOLDFAST_AZURE_CUSTOMER_KEY unencrypted: its endpoint is http://');
-  return { encryptionScope, customerKey: customerKey === undefined ? undefined : new Secret(customerKey) };
+  const variable = 'HOLDFAST_AZURE_CUSTOMER_KEY';
+  const other = encryptionScope === undefined ? undefined : 'an encryptionScope';
+  const customerKey = given.customerKey({ variable, value: env[variable] }, { endpoint, other });
+  return { encryptionScope, customerKey };
 }

@@ -5,7 +5,16 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { objectError, plainEtag, replaced, type TransportAnswer } from '@holdfast/cloud-http';
+import {
+  type CopyLimits,
+  type CopyPlan,
+  type CopyRange,
+  objectError,
+  plainEtag,
+  planCopy,
+  replaced,
+  type TransportAnswer,
+} from '@holdfast/cloud-http';
 import { atATime, type CopyOptions, type ObjectInfo } from '@holdfast/core/contract';
 import { commitBlocks } from './blocks.ts';
 import type { AzureConnection } from './client.ts';
@@ -13,11 +22,13 @@ import { AzureRefusal, type AzureSubject, foreignSuccess, storeError } from './e
 import { writtenBlob } from './objects.ts';
 
 const MIB = 1024 * 1024;
-/** Largest blob that one request copies. */
-const WHOLE_BYTES_MAX = 256 * MIB;
-/** Size of one block. Azure accepts 4,000 MiB. Smaller blocks show the progress of a copy. */
-const BLOCK_BYTES = 256 * MIB;
-const BLOCKS_MAX = 50_000;
+/** Azure accepts blocks of 4,000 MiB. Smaller ones show the progress of a copy. */
+const COPY_LIMITS: CopyLimits = {
+  wholeBytesMax: 256 * MIB,
+  partBytesMin: 1,
+  partBytesMax: 256 * MIB,
+  partCountMax: 50_000,
+};
 const BLOCKS_AT_A_TIME = 8;
 /** Longest source URL that Azure accepts, including its SAS. */
 const SOURCE_URL_LENGTH_MAX = 2048;
@@ -33,7 +44,6 @@ export interface CopyEnd extends AzureSubject {
 interface Copy {
   readonly source: CopyEnd;
   readonly target: CopyEnd;
-  readonly sizeBytes: number;
   /** Headers about the source, sent with each request. */
   readonly headers: Readonly<Record<string, string>>;
   readonly metadata: Readonly<Record<string, string>>;
@@ -60,7 +70,6 @@ export async function copyBlob(
   const copy: Copy = {
     source,
     target,
-    sizeBytes,
     headers: {
       'x-ms-copy-source': access.url,
       'x-ms-source-if-match': found['etag'] ?? '*',
@@ -70,7 +79,8 @@ export async function copyBlob(
     options,
   };
   try {
-    const answer = await (sizeBytes <= WHOLE_BYTES_MAX ? copyWhole(copy) : copyBlocks(copy));
+    const plan = planCopy(sizeBytes, COPY_LIMITS);
+    const answer = await (plan === null ? copyWhole(copy) : copyBlocks(copy, plan));
     options.onProgress?.(sizeBytes);
     return { key: target.key, ...writtenBlob(answer, sizeBytes) };
   } catch (error) {
@@ -105,10 +115,9 @@ async function copyWhole({ target, headers, metadata, options }: Copy): Promise<
   return answer;
 }
 
-async function copyBlocks(copy: Copy): Promise<TransportAnswer> {
-  const { target, metadata, sizeBytes, options } = copy;
+async function copyBlocks(copy: Copy, { ranges }: CopyPlan): Promise<TransportAnswer> {
+  const { target, metadata, options } = copy;
   const uploadId = randomUUID().replaceAll('-', '');
-  const ranges = copyRanges(sizeBytes);
   let copiedBytes = 0;
   // When this rejects, no request is pending any more.
   const ids = await atATime(ranges, BLOCKS_AT_A_TIME, async ({ start, end }, index) => {
@@ -122,25 +131,10 @@ async function copyBlocks(copy: Copy): Promise<TransportAnswer> {
   return commitBlocks(target.connection, target.blob, { ids, metadata, signal });
 }
 
-/** End exclusive. */
-export interface Range {
-  readonly start: number;
-  readonly end: number;
-}
-
-/** Ranges of the blocks of a copy. Very large blobs get larger blocks, at most `BLOCKS_MAX`. */
-export function copyRanges(sizeBytes: number): Range[] {
-  const blockBytes = Math.max(BLOCK_BYTES, Math.ceil(sizeBytes / BLOCKS_MAX));
-  return Array.from({ length: Math.ceil(sizeBytes / blockBytes) }, (_, index) => ({
-    start: index * blockBytes,
-    end: Math.min((index + 1) * blockBytes, sizeBytes),
-  }));
-}
-
 async function putBlockFromUrl(
   { target, headers, options }: Copy,
   id: string,
-  { start, end }: Range,
+  { start, end }: CopyRange,
 ): Promise<void> {
   await target.connection.send({
     operation: 'putPart',

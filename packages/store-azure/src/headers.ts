@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { customerKeyHeaders } from '@holdfast/cloud-http';
 import type { AzureConfig } from './config.ts';
 
 /** Kinds of requests that settings of the store affect. */
@@ -9,7 +10,7 @@ export function settingHeaders(
   config: AzureConfig,
 ): Readonly<Record<Operation, Readonly<Record<string, string>>>> {
   const { tier, encryptionScope } = config;
-  const customer = customerKeyHeaders(config.customerKey?.reveal());
+  const customer = customerKeyHeaders('x-ms-', config.customerKey);
   const scope = encryptionScope === undefined ? {} : { 'x-ms-encryption-scope': encryptionScope };
   const tierHeader = tier === undefined ? {} : { 'x-ms-access-tier': tier };
   const object = { 'x-ms-blob-content-type': 'application/octet-stream' };
@@ -20,15 +21,6 @@ export function settingHeaders(
     read: customer,
     copy: { ...tierHeader, ...scope },
     other: {},
-  };
-}
-
-function customerKeyHeaders(key: string | undefined): Record<string, string> {
-  if (key === undefined) return {};
-  return {
-    'x-ms-encryption-algorithm': 'AES256',
-    'x-ms-encryption-key': key,
-    'x-ms-encryption-key-sha256': createHash('sha256').update(key, 'base64').digest('base64'),
   };
 }
 

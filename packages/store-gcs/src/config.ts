@@ -2,11 +2,11 @@ import {
   type FromEnvironment,
   isInTheClear,
   Proxies,
-  Secret,
+  type Secret,
   StoreUri,
   serverOf,
 } from '@holdfast/cloud-http';
-import { CheckpointError, checkStoreInput } from '@holdfast/core/contract';
+import { checkStoreInput } from '@holdfast/core/contract';
 
 export interface GcsConfig {
   /** For messages: without the settings. */
@@ -120,13 +120,7 @@ function encryptionOf(
     'kmsKey',
     /^projects\/[^/]+\/locations\/[^/]+\/keyRings\/[^/]+\/cryptoKeys\/[^/]+$/,
   );
-  const customerKey = env.HOLDFAST_GCS_CUSTOMER_KEY || undefined;
-  if (customerKey === undefined) return { kmsKey };
-  if (!/^[A-Za-z0-9+/]{43}=$/.test(customerKey))
-    throw new CheckpointError('InvalidConfig', 'HOLDFAST_GCS_CUSTOMER_KEY is not the base64 of 32 bytes');
-  if (kmsKey !== undefined)
-    throw uri.invalid(`has a kmsKey although HOLDFAST_GCS_CUSTOMER_KEY is set; use only one of the two`);
-  if (endpoint !== undefined && isInTheClear(endpoint))
-    throw uri.invalid('would send HOLDFAST_GCS_CUSTOMER_KEY unencrypted: its endpoint is http://');
-  return { customerKey: new Secret(customerKey) };
+  const variable = 'HOLDFAST_GCS_CUSTOMER_KEY';
+  const other = kmsKey === undefined ? undefined : 'a kmsKey';
+  return { kmsKey, customerKey: uri.customerKey({ variable, value: env[variable] }, { endpoint, other }) };
 }

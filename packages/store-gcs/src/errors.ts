@@ -111,7 +111,10 @@ export function foreignSuccess(answer: TransportAnswer): Error {
   return new HttpRefusal({ status, headers, hasBody: true }, { code: '', message: '', requestId: undefined });
 }
 
-/** Reasons of the JSON API and codes of the XML API. For any other code the HTTP status decides. */
+/**
+ * Reasons of the JSON API and codes of the XML API. Most differ only in their first letter: such a
+ * row has the one of the JSON API. For any other code the HTTP status decides.
+ */
 const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   notFound: 'NotFound',
   NoSuchKey: 'NotFound',
@@ -135,51 +138,32 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   InvalidSecurity: 'Denied',
   lockedDomainExpired: 'Denied',
   objectUnderActiveHold: 'Denied',
-  ObjectUnderActiveHold: 'Denied',
   // Its status, 412, has another meaning.
   orgPolicyConstraintFailed: 'Denied',
-  OrgPolicyConstraintFailed: 'Denied',
   PERMISSION_DENIED: 'Denied',
   retentionPolicyNotMet: 'Denied',
-  RetentionPolicyNotMet: 'Denied',
   securityPolicyViolated: 'Denied',
-  SecurityPolicyViolated: 'Denied',
   UNAUTHENTICATED: 'Denied',
   userProjectAccessDenied: 'Denied',
-  UserProjectAccessDenied: 'Denied',
   userProjectAccountProblem: 'Denied',
-  UserProjectAccountProblem: 'Denied',
 
   cloudKmsBadKey: 'InvalidConfig',
-  CloudKmsBadKey: 'InvalidConfig',
   cloudKmsDecryptionKeyNotFound: 'InvalidConfig',
-  CloudKmsDecryptionKeyNotFound: 'InvalidConfig',
   cloudKmsDisabledKey: 'InvalidConfig',
-  CloudKmsDisabledKey: 'InvalidConfig',
   cloudKmsEncryptionKeyNotFound: 'InvalidConfig',
-  CloudKmsEncryptionKeyNotFound: 'InvalidConfig',
   cloudKmsKeyLocationNotAllowed: 'InvalidConfig',
-  CloudKmsKeyLocationNotAllowed: 'InvalidConfig',
   customerEncryptionAlgorithmIsInvalid: 'InvalidConfig',
-  CustomerEncryptionAlgorithmIsInvalid: 'InvalidConfig',
   customerEncryptionKeyFormatIsInvalid: 'InvalidConfig',
-  CustomerEncryptionKeyFormatIsInvalid: 'InvalidConfig',
   customerEncryptionKeyIsIncorrect: 'InvalidConfig',
-  CustomerEncryptionKeyIsIncorrect: 'InvalidConfig',
   customerEncryptionKeySha256IsInvalid: 'InvalidConfig',
-  CustomerEncryptionKeySha256IsInvalid: 'InvalidConfig',
   InvalidBucketName: 'InvalidConfig',
   InvalidStorageClass: 'InvalidConfig',
   resourceIsEncryptedWithCustomerEncryptionKey: 'InvalidConfig',
-  ResourceIsEncryptedWithCustomerEncryptionKey: 'InvalidConfig',
   resourceNotEncryptedWithCustomerEncryptionKey: 'InvalidConfig',
-  ResourceNotEncryptedWithCustomerEncryptionKey: 'InvalidConfig',
   sslRequired: 'InvalidConfig',
   userProjectInconsistent: 'InvalidConfig',
   userProjectInvalid: 'InvalidConfig',
-  UserProjectInvalid: 'InvalidConfig',
   userProjectMissing: 'InvalidConfig',
-  UserProjectMissing: 'InvalidConfig',
 
   badRequest: 'InvalidArgument',
   EntityTooLarge: 'InvalidArgument',
@@ -198,7 +182,6 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   InvalidDigest: 'Corrupt',
 
   methodNotAllowed: 'Unsupported',
-  MethodNotAllowed: 'Unsupported',
   NotImplemented: 'Unsupported',
 
   // Its status is 403, but the cause is a rate limit, of requests or of bandwidth.
@@ -216,7 +199,6 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   DEADLINE_EXCEEDED: 'Unavailable',
   gatewayTimeout: 'Unavailable',
   internalError: 'Unavailable',
-  InternalError: 'Unavailable',
   OperationAborted: 'Unavailable',
   RequestTimeout: 'Unavailable',
   ServiceUnavailable: 'Unavailable',
@@ -237,17 +219,11 @@ const HINTS: Readonly<Record<string, string>> = {
   AuthenticationRequired: 'the store does not accept the token; get new credentials',
   UNAUTHENTICATED: 'the store does not accept the token; get new credentials',
   customerEncryptionKeyIsIncorrect: OTHER_KEY,
-  CustomerEncryptionKeyIsIncorrect: OTHER_KEY,
   resourceIsEncryptedWithCustomerEncryptionKey: OTHER_KEY,
-  ResourceIsEncryptedWithCustomerEncryptionKey: OTHER_KEY,
   resourceNotEncryptedWithCustomerEncryptionKey: OTHER_KEY,
-  ResourceNotEncryptedWithCustomerEncryptionKey: OTHER_KEY,
   objectUnderActiveHold: HELD,
-  ObjectUnderActiveHold: HELD,
   retentionPolicyNotMet: KEEPS,
-  RetentionPolicyNotMet: KEEPS,
   userProjectMissing: PAYS,
-  UserProjectMissing: PAYS,
   // Requester-pays buckets used this reason before they had their own.
   required: 'the store requires credentials, or a missing parameter',
 };
@@ -284,8 +260,12 @@ function judged(refusal: HttpRefusal, action: string, subject: GcsSubject): Chec
   return refusalError(refusal, { action, subject, code: known, hint: hintOf(refusal, known, subject) });
 }
 
+function rowOf<T>(table: Readonly<Record<string, T>>, code: string): T | undefined {
+  return table[code] ?? table[code.charAt(0).toLowerCase() + code.slice(1)];
+}
+
 function codeOf({ code, status, message }: HttpRefusal): ErrorCode {
-  const known = BY_CODE[code] ?? codeOfStatus(status);
+  const known = rowOf(BY_CODE, code) ?? codeOfStatus(status);
   // A checksum mismatch has no reason of its own.
   return known === 'InvalidArgument' && /doesn't match calculated/i.test(message) ? 'Corrupt' : known;
 }
@@ -297,5 +277,5 @@ export function isMissingBucket({ code, message, isForeign }: HttpRefusal): bool
 
 function hintOf({ code, status }: HttpRefusal, known: ErrorCode, subject: GcsSubject): string | undefined {
   if (status === 401 && known === 'Denied' && subject.isAnonymous === true) return NO_CREDENTIALS;
-  return HINTS[code];
+  return rowOf(HINTS, code);
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { customerKeyHeaders } from '@holdfast/cloud-http';
 import type { GcsConfig } from './config.ts';
 
 /** Headers that the store's settings add to its requests. */
@@ -24,22 +24,13 @@ export function settingHeaders({
 }: GcsConfig): SettingHeaders {
   return {
     always: userProject === undefined ? {} : { 'x-goog-user-project': userProject },
-    bytes: customerKeyHeaders('x-goog-', customerKey?.reveal()),
-    copySource: customerKeyHeaders('x-goog-copy-source-', customerKey?.reveal()),
+    bytes: customerKeyHeaders('x-goog-', customerKey),
+    copySource: customerKeyHeaders('x-goog-copy-source-', customerKey),
     newObject: {
       'content-type': CONTENT_TYPE,
       'cache-control': CACHE_CONTROL,
       ...(storageClass !== undefined && { 'x-goog-storage-class': storageClass }),
       ...(kmsKey !== undefined && { 'x-goog-encryption-kms-key-name': kmsKey }),
     },
-  };
-}
-
-function customerKeyHeaders(prefix: string, key: string | undefined): Record<string, string> {
-  if (key === undefined) return {};
-  return {
-    [`${prefix}encryption-algorithm`]: 'AES256',
-    [`${prefix}encryption-key`]: key,
-    [`${prefix}encryption-key-sha256`]: createHash('sha256').update(key, 'base64').digest('base64'),
   };
 }

@@ -1,5 +1,5 @@
-import { firstOf, isInTheClear, Proxies, Secret, StoreUri, serverOf } from '@holdfast/cloud-http';
-import { CheckpointError, checkStoreInput } from '@holdfast/core/contract';
+import { firstOf, Proxies, Secret, StoreUri, serverOf } from '@holdfast/cloud-http';
+import { checkStoreInput } from '@holdfast/core/contract';
 
 /**
  * Source of credentials that the environment names if it has no keys. `any`: it names none, so all
@@ -149,19 +149,13 @@ function encryptionOf(
   const isKms = encryption !== undefined && encryption !== 'AES256';
   if (given.kmsKeyId !== undefined && !isKms) throw uri.expected('kmsKeyId');
   if (given.bucketKey !== undefined && !isKms) throw uri.expected('bucketKey');
-  const customerKey = env.HOLDFAST_S3_CUSTOMER_KEY || undefined;
-  if (customerKey !== undefined && !/^[A-Za-z0-9+/]{43}=$/.test(customerKey))
-    throw new CheckpointError('InvalidConfig', 'HOLDFAST_S3_CUSTOMER_KEY is not the base64 of 32 bytes');
-  if (customerKey !== undefined && encryption !== undefined)
-    throw uri.invalid(
-      `has sse=${encryption} although HOLDFAST_S3_CUSTOMER_KEY is set; use only one of the two`,
-    );
-  if (customerKey !== undefined && endpoint !== undefined && isInTheClear(endpoint))
-    throw uri.invalid('would send HOLDFAST_S3_CUSTOMER_KEY unencrypted: its endpoint is http://');
   return {
     encryption,
     kmsKeyId: given.kmsKeyId,
     bucketKey: uri.flag('bucketKey', false),
-    customerKey: customerKey === undefined ? undefined : new Secret(customerKey),
+    customerKey: uri.customerKey(
+      { variable: 'HOLDFAST_S3_CUSTOMER_KEY', value: env.HOLDFAST_S3_CUSTOMER_KEY },
+      { endpoint, other: encryption === undefined ? undefined : `sse=${encryption}` },
+    ),
   };
 }

@@ -1,7 +1,16 @@
 /** Copies inside S3: CopyObject, and UploadPartCopy in ranges for larger objects. */
 
 import { CopyObjectCommand } from '@aws-sdk/client-s3';
-import { crcOfBase64, crcOfParts, dateMs, type Place, plainEtag } from '@holdfast/cloud-http';
+import {
+  type CopyLimits,
+  type CopyPlan,
+  crcOfBase64,
+  crcOfParts,
+  dateMs,
+  type Place,
+  plainEtag,
+  planCopy,
+} from '@holdfast/cloud-http';
 import {
   atATime,
   type CopyOptions,
@@ -9,9 +18,21 @@ import {
   type ObjectInfo,
   type PartReceipt,
 } from '@holdfast/core/contract';
-import { COPY_LIMITS, type CopyLimits, type CopyPlan, planCopy } from './copy-plan.ts';
 import { foreignSuccess } from './errors.ts';
 import { beginUpload, type S3Upload, type S3UploadHome } from './upload.ts';
+
+const MIB = 1024 * 1024;
+
+/**
+ * One request moves some hundred MB/s at best, so larger parts would exceed request timeouts. S3
+ * itself takes 5 GiB: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html.
+ */
+const COPY_LIMITS: CopyLimits = {
+  wholeBytesMax: 256 * MIB,
+  partBytesMin: 5 * MIB,
+  partBytesMax: 256 * MIB,
+  partCountMax: 10_000,
+};
 
 /** Concurrent requests of one copy. They load the store, not this process. */
 const PARTS_AT_A_TIME = 8;

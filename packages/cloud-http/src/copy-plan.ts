@@ -1,7 +1,4 @@
-/** Splits a copy inside S3 into requests. Pure arithmetic. */
-
-const MIB = 1024 * 1024;
-const GIB = 1024 * MIB;
+/** Splits a copy inside a store into requests. Pure arithmetic. */
 
 export interface CopyLimits {
   /** Largest object copied in one request. */
@@ -11,27 +8,6 @@ export interface CopyLimits {
   readonly partBytesMax: number;
   readonly partCountMax: number;
 }
-
-/**
- * Limits of S3: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html. AWS rejects more
- * than 5 GiB at once. Other servers accept it.
- */
-export const S3_COPY_LIMITS: CopyLimits = {
-  wholeBytesMax: 5 * GIB,
-  partBytesMin: 5 * MIB,
-  partBytesMax: 5 * GIB,
-  partCountMax: 10_000,
-};
-
-/**
- * Limits that Holdfast uses: one request moves some hundred MB/s at best, so larger parts would
- * exceed request timeouts.
- */
-export const COPY_LIMITS: CopyLimits = {
-  ...S3_COPY_LIMITS,
-  wholeBytesMax: 256 * MIB,
-  partBytesMax: 256 * MIB,
-};
 
 /** End exclusive. */
 export interface CopyRange {

@@ -1,8 +1,29 @@
 import { describe, expect, test } from 'vitest';
-import { COPY_LIMITS, type CopyLimits, planCopy, S3_COPY_LIMITS } from './copy-plan.ts';
+import { type CopyLimits, planCopy } from './copy-plan.ts';
 
 const MIB = 1024 * 1024;
 const GIB = 1024 * MIB;
+
+/**
+ * Limits of S3: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html. AWS rejects more
+ * than 5 GiB at once. Other servers accept it.
+ */
+const S3_COPY_LIMITS: CopyLimits = {
+  wholeBytesMax: 5 * GIB,
+  partBytesMin: 5 * MIB,
+  partBytesMax: 5 * GIB,
+  partCountMax: 10_000,
+};
+
+/**
+ * Limits that Holdfast uses: one request moves some hundred MB/s at best, so larger parts would
+ * exceed request timeouts.
+ */
+const COPY_LIMITS: CopyLimits = {
+  ...S3_COPY_LIMITS,
+  wholeBytesMax: 256 * MIB,
+  partBytesMax: 256 * MIB,
+};
 
 const sizes = (sizeBytes: number, limits: CopyLimits) =>
   planCopy(sizeBytes, limits)?.ranges.map(({ start, end }) => end - start) ?? null;
@@ -50,4 +71,36 @@ test('any size: the parts cover it without gap or overlap, all but the last alik
     expect(Math.max(...lengths)).toBeLessThanOrEqual(60);
     expect(ranges.length).toBeLessThanOrEqual(50);
   }
+});
+
+describe('what Azure takes', () => {
+  const AZURE_COPY_LIMITS: CopyLimits = {
+    wholeBytesMax: 256 * MIB,
+    partBytesMin: 1,
+    partBytesMax: 256 * MIB,
+    partCountMax: 50_000,
+  };
+
+  test.each([
+    [256 * MIB + 1, 2],
+    [5 * GIB, 20],
+    [5 * GIB + 1, 21],
+    [50_000 * 256 * MIB, 50_000],
+    [50_000 * 256 * MIB + 1, 50_000],
+    [190 * 1024 * GIB, 50_000],
+  ])(
+    '%i bytes are copied in at most %i blocks, without a gap, each of at most 4,000 MiB',
+    (sizeBytes, most) => {
+      const ranges = planCopy(sizeBytes, AZURE_COPY_LIMITS)?.ranges ?? [];
+      expect(ranges.length).toBeLessThanOrEqual(most);
+      expect(ranges.length).toBeGreaterThan(most * 0.99);
+      let end = 0;
+      for (const range of ranges) {
+        if (range.start !== end || range.end - range.start > 4000 * MIB || range.end <= range.start)
+          throw new Error(`the range ${range.start} to ${range.end} after ${end}`);
+        end = range.end;
+      }
+      expect(end).toBe(sizeBytes);
+    },
+  );
 });
