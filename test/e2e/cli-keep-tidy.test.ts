@@ -103,7 +103,7 @@ describe('fsck', () => {
     const rebuilt = await holdfast(['fsck', place.uri, '--rebuild-catalog', '--apply']);
     expect(rebuilt.code).toBe(0);
     expect(rebuilt.stdout).toMatch(
-      /^left out {2}version_1\/.*\nrebuilt {2}1 version: 2 {3}run [0-9a-f]+, before [0-9a-f]+\n/,
+      /^skipped {2}version_1\/.*\nrebuilt {2}1 version: 2 {3}run [0-9a-f]+, before [0-9a-f]+\n/,
     );
     expect((await holdfast(['restore', place.uri, place.path('out')])).code).toBe(0);
     expect(await contentOf(place.path('out'))).toEqual(await contentOf(place.path('ckpt')));
