@@ -55,7 +55,7 @@ export async function lookAtOld(
   };
   for await (const entry of walkTree(fileSystem, path, { missing: 'skip', check })) {
     const { name } = entry;
-    if (isRunFile(`${path}/${name}`)) throw never(named, `is a run, or holds one: it has ${name} tells`);
+    if (isRunFile(`${path}/${name}`)) throw never(named, `is a run, or holds one: it has ${name}`);
     if (entries.push(entry) === STATS_AT_A_TIME) await count();
   }
   await count();

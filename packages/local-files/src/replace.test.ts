@@ -167,7 +167,10 @@ describe('replace: true', () => {
     expect([files(), hidden().length]).toEqual([['a', 'notes.txt'], 1]);
     const run = atRename(() => put('ckpt/catalog/00000000000000000001.json'));
     await expect(restore({ replace: 'everything', fileSystem: run })).rejects.toEqual(
-      code('InvalidArgument', `${directory} is a run, or holds one`),
+      code(
+        'InvalidArgument',
+        `${directory} is a run, or holds one: it has catalog/00000000000000000001.json: `,
+      ),
     );
     expect(files()).toContain('catalog/00000000000000000001.json');
   });

@@ -80,11 +80,11 @@ describe('--index', () => {
   test('a shard of another division in the same place is refused, also with --replace', async () => {
     const out = newOut();
     await repartition(root, out, '--to', '2');
-    const words = `holds ${shard(0, 2)}, which does not go with ${shard(1, 3)}`;
+    const words = `holds ${shard(0, 2)}, which cannot be combined with ${shard(1, 3)}`;
     await refused(7, words, root, out, '--to', '3', '--index', '1', '--replace');
     const renamed = [root, out, '--to', '2', '--index', '0'];
     await writeFile(join(out, 'version-100', 'variables-0-of-2.chkpt'), '');
-    await refused(7, 'variables-0-of-2.chkpt, which does not go with', ...renamed, '--replace');
+    await refused(7, 'variables-0-of-2.chkpt, which cannot be combined with', ...renamed, '--replace');
     expect((await readdir(join(out, 'version-100'))).length).toBe(3);
   });
 

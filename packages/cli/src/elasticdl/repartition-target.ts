@@ -87,7 +87,7 @@ async function assertSameDivision(
     const shard = parseShardFile(name);
     if (shard === null || name === own.name) continue;
     if (shard.count === own.count && shard.index !== index) continue;
-    const message = `${directory} holds ${name}, which does not go with ${own.name}`;
+    const message = `${directory} holds ${name}, which cannot be combined with ${own.name}`;
     const advice = ['write to another place: shards for two different server counts are not one checkpoint'];
     throw new CheckpointError('TargetExists', message, { context: { path: directory, advice } });
   }

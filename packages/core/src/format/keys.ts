@@ -252,7 +252,7 @@ function sha256Start(sha256: Uint8Array): string {
 }
 
 function seqText(seq: number, what: string): string {
-  if (!Number.isSafeInteger(seq) || seq < 1) throw invalid(`${what} ${seq} is no whole number from 1 on`);
+  if (!Number.isSafeInteger(seq) || seq < 1) throw invalid(`${what} ${seq} is not a whole number from 1`);
   return String(seq).padStart(20, '0');
 }
 
@@ -286,7 +286,7 @@ function areUint32(...values: readonly number[]): boolean {
 }
 
 function uint32(value: number, what: string): number {
-  if (!areUint32(value)) throw invalid(`${what} ${value} is no whole number from 0 to ${UINT32_MAX}`);
+  if (!areUint32(value)) throw invalid(`${what} ${value} is not a whole number from 0 to ${UINT32_MAX}`);
   return value;
 }
 

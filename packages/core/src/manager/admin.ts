@@ -166,7 +166,7 @@ export class Admin implements RunAdmin {
     if (typeof other !== 'object' || other === null || !(#run in other)) {
       throw new CheckpointError(
         'InvalidArgument',
-        'the source is to be a manager that this copy of Holdfast has opened',
+        'the source must be a manager that this copy of Holdfast opened',
       );
     }
     const bounded = this.#calls.bounded(options, rules);

@@ -46,7 +46,7 @@ export class DoubtfulNames<T> {
       const names = [...doubtful].slice(0, 3).map((name) => JSON.stringify(name));
       const what = `the listing of ${this.#prefix} has names that do not belong there: ${names.join(', ')}`;
       if (look === LOOKS_MAX) {
-        const message = `${what}; they differ each time, so answers are changed on their way from the store`;
+        const message = `${what}; they differ each time, so answers are changed in transit from the store`;
         throw new CheckpointError('Unavailable', message, { context: { store: this.#run.store.uri } });
       }
       this.#run.logger.log('warn', `${what}; it is listed again`);
