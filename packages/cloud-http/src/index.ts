@@ -10,7 +10,6 @@ export {
 export { type CopyLimits, type CopyPlan, type CopyRange, planCopy } from './copy-plan.ts';
 export { assertCrcOfParts, crcOfParts } from './crc-of-parts.ts';
 export { CredentialsError, credentialsFailure } from './credentials-error.ts';
-export { deleteEach } from './delete-each.ts';
 export { brokenAnswer, isXmlOf, jsonValue } from './documents.ts';
 export {
   codeOfStatus,
@@ -44,26 +43,19 @@ export { LOGIN_ADVICE, Proxies, ProxyRefusal } from './proxy.ts';
 export { Remedies, type Remedy, StoreClock } from './remedies.ts';
 export { type Expiring, Renewed } from './renewed.ts';
 export { conceal, Secret } from './secret.ts';
-export { type Call, StoreCalls } from './store-calls.ts';
 export { type FromEnvironment, firstOf, StoreUri, type StoreUriForm } from './store-uri.ts';
 export {
   HttpTransport,
-  type Into,
   type SendOptions,
   type TransportAnswer,
   type TransportOptions,
   type TransportRequest,
 } from './transport.ts';
 export {
-  assertComplete,
-  assertPart,
-  assertPartSize,
   decodeToken,
   encodeToken,
-  isPartSize,
   isTokenPartSize,
   PART_SIZE_UNKNOWN,
-  type PartLimits,
 } from './upload-parts.ts';
 export {
   bareHostname,
