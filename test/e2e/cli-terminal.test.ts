@@ -99,6 +99,22 @@ describe('pipes', () => {
     }
   });
 
+  it('a save commits, also if its messages or its result cannot be written', async () => {
+    const place = await placeWithFiles();
+    const save = (version: number, redirection: string) => {
+      const words = [...HOLDFAST, 'save', place.path('ckpt'), place.uri, '--version', `${version}`];
+      return run(['bash', '-c', `${quoted(words)} ${redirection}`]);
+    };
+    expect(await save(1, '2>/dev/full')).toMatchObject({ code: 0, stderr: '' });
+    expect(await save(2, '2>/dev/full --progress json')).toMatchObject({ code: 0 });
+    const unsaid = await save(3, '>/dev/full --quiet --json');
+    expect(unsaid).toMatchObject({ code: 1, stdout: '' });
+    expect(unsaid.stderr).toContain(
+      'holdfast: standard output cannot be written: ENOSPC: no space left on device, write\n  the command itself has succeeded\n',
+    );
+    expect((await holdfast(['latest', place.uri])).stdout).toContain('3');
+  });
+
   it('--progress json writes one event per line, and the result stays on standard output', async () => {
     const place = await placeWithFiles();
     const ended = await holdfast(['save', place.path('ckpt'), place.uri, '--progress', 'json', '--json']);

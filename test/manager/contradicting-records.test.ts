@@ -44,6 +44,16 @@ describe('an entry whose checksum is right, and that contradicts itself, is dama
 
   test.each<[string, (state: State) => State, string]>([
     ['a latest that is not there', (state) => ({ ...state, latest: id }), 'its latest, 1.1.9, is not among'],
+    [
+      'a highest version below its checkpoints',
+      (state) => ({ ...state, top: 2n }),
+      'its highest version is 2, and 1.1.3 is',
+    ],
+    [
+      'a latest below the newest',
+      (state) => ({ ...state, latest: state.checkpoints[0]?.id }),
+      'its latest is 1.1.1, and 1.1.3 is newer',
+    ],
     ['no latest', (state) => ({ ...state, latest: undefined }), 'it names no latest, and 1.1.3 is live'],
     [
       'one checkpoint twice',

@@ -8,6 +8,9 @@ import { askAtTerminal } from './confirm.ts';
 import { listenForInterrupt } from './interrupt.ts';
 import { runCli } from './run-cli.ts';
 
+/** A command that has succeeded and could not say so ends as an error of no other kind does. */
+const OUTPUT_LOST = 1;
+
 // Caches the compiled code of modules loaded later (the engine, a store's SDK): once per machine,
 // not per call.
 module.enableCompileCache?.(); // From Node 22.8 on.
@@ -15,12 +18,14 @@ module.enableCompileCache?.(); // From Node 22.8 on.
 // These variables make libraries that find credentials log what they send, including secrets.
 for (const name of ['AZURE_LOG_LEVEL', 'DEBUG', 'GOOGLE_SDK_NODE_LOGGING']) delete process.env[name];
 
-// A reader that closes early (`holdfast list … | head -1`) is not an error.
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-  });
-}
+// A message that cannot be written is lost, and the command continues: a full disk below a log must
+// not end a save. A result that cannot be written is told at the end. A reader that closes early
+// (`holdfast list … | head -1`) is not an error.
+let resultLost: NodeJS.ErrnoException | undefined;
+process.stderr.on('error', () => undefined);
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') resultLost ??= error;
+});
 
 process.exitCode = await runCli(process.argv.slice(2), {
   env: process.env,
@@ -41,6 +46,12 @@ const written = [process.stdout, process.stderr].map(
   (stream) => new Promise<void>((resolve) => stream.write('', () => resolve())),
 );
 await Promise.race([Promise.all(written), signalled]);
+if (resultLost !== undefined && process.exitCode === 0) {
+  process.stderr.write(
+    `holdfast: standard output cannot be written: ${resultLost.message}\n  the command itself has succeeded\n`,
+  );
+  process.exitCode = OUTPUT_LOST;
+}
 
 // Node ends by itself when nothing is left. Exiting during its own compilations can hang Node 24
 // for ever, so exit only if there are leftovers.

@@ -5,6 +5,17 @@ import { ERRNO_MEANINGS, errnoOf, fileError } from './errno.ts';
 const systemError = (code: string) =>
   Object.assign(new Error(`${code}: made up`), { code, syscall: 'write' });
 
+it.runIf(process.platform === 'linux')('Node has no name for some numbers of Linux', () => {
+  for (const [errno, code] of [
+    [-122, 'StorageFull'],
+    [-116, 'Unavailable'],
+    [-121, 'Unavailable'],
+  ] as const) {
+    const unnamed = Object.assign(systemError(`Unknown system error ${errno}`), { errno });
+    expect(fileError(unnamed, 'write /a', {}).code).toBe(code);
+  }
+});
+
 describe('fileError', () => {
   // Repeats the expected result of each errno: a change of the table changes what callers do.
   it.each([

@@ -51,10 +51,17 @@ export const ERRNO_MEANINGS: Readonly<Record<string, readonly [code: ErrorCode, 
   ENOTCONN: ['Unavailable', 'the server or the daemon of the file system is gone'],
 };
 
+/**
+ * Numbers of Linux for which Node has no name: their `code` is "Unknown system error -122". Source:
+ * `errno.h` of x86-64 and arm64.
+ */
+const NUMBERS: Readonly<Record<number, string>> = { 116: 'ESTALE', 121: 'EREMOTEIO', 122: 'EDQUOT' };
+
 /** Errno name of a failed system call; `undefined` for any other error. */
 export function errnoOf(error: unknown): string | undefined {
-  const isSystemError = error instanceof Error && 'code' in error && 'syscall' in error;
-  return isSystemError && typeof error.code === 'string' ? error.code : undefined;
+  if (!(error instanceof Error && 'code' in error && 'syscall' in error)) return undefined;
+  const named = 'errno' in error && process.platform === 'linux' ? NUMBERS[-Number(error.errno)] : undefined;
+  return named ?? (typeof error.code === 'string' ? error.code : undefined);
 }
 
 /**

@@ -156,22 +156,26 @@ export function latestOf(state: State): CatalogCheckpoint | undefined {
  * A contradiction in the state of an entry without open pages; `undefined`: there is none. Cost:
  * one pass over `checkpoints`.
  */
-export function stateProblem({ latest, checkpoints }: State): string | undefined {
+export function stateProblem({ latest, top, checkpoints }: State): string | undefined {
   const isOffered = ({ state, rolledBack }: CatalogCheckpoint) => state === 'LIVE' && !rolledBack;
   for (const [index, { id }] of checkpoints.entries()) {
     const before = checkpoints[index - 1]?.id;
     if (before !== undefined && compareCommits(before, id) >= 0)
       return `its checkpoints are not in order of commit: ${idText(before)} stands before ${idText(id)}`;
   }
-  if (latest === undefined) {
-    const offered = checkpoints.findLast(isOffered);
-    return offered && `it names no latest, and ${idText(offered.id)} is live`;
-  }
+  const above = checkpoints.find(
+    ({ id, rolledBack }) => !rolledBack && (top === undefined || id.version > top),
+  );
+  if (above !== undefined) return `its highest version is ${top}, and ${idText(above.id)} is on the path`;
+  const offered = checkpoints.findLast(isOffered);
+  if (latest === undefined) return offered && `it names no latest, and ${idText(offered.id)} is live`;
   const found = checkpoints.find(({ id }) => idEquals(id, latest));
   if (found === undefined) return `its latest, ${idText(latest)}, is not among its checkpoints`;
-  return isOffered(found)
+  if (!isOffered(found))
+    return `its latest, ${idText(latest)}, is not live, or was left behind by a rollback`;
+  return offered === found
     ? undefined
-    : `its latest, ${idText(latest)}, is not live, or was left behind by a rollback`;
+    : `its latest is ${idText(latest)}, and ${idText(offered?.id ?? latest)} is newer`;
 }
 
 /**
