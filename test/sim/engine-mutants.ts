@@ -96,9 +96,9 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     replace: 'if (false) {',
   },
   'only the first page of the catalog is read': {
-    file: 'manager/catalog/catalog.ts',
-    find: 'if (seq !== null) seqs.push(seq);\n      }',
-    replace: 'if (seq !== null) seqs.push(seq);\n      }\n      break;',
+    file: 'manager/catalog/doubtful-names.ts',
+    find: 'last = object.key;\n      }',
+    replace: 'last = object.key;\n      }\n      break;',
     seed: 34,
   },
   'a restarted writer does not register': {
