@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { RunManager } from '@holdfast/core';
 import {
   type CatalogEntry,
   decodeRecord,
@@ -38,6 +39,37 @@ function changeNewest(bucket: MemoryBucket, change: (checkpoint: Checkpoint) => 
     ),
   }));
 }
+
+test('an entry of another run hides nothing and deletes nothing', async () => {
+  const bucket = await savedRun();
+  const other = newBucket();
+  const entriesOf = (each: MemoryBucket) => each.keys().filter((key) => key.startsWith('catalog/'));
+  const newest = entriesOf(bucket).length;
+  for (let attempt = 0; entriesOf(other).length <= newest; attempt++) {
+    await using manager = open(other, { attempt: `killed-${attempt}` });
+    await manager.join();
+  }
+  const foreign = entriesOf(other)[newest] as string;
+  bucket.insert(foreign, other.find(foreign)?.bytes as Uint8Array);
+  const before = bucket.keys();
+  for (const call of [
+    (manager: RunManager) => manager.latest(),
+    (manager: RunManager) => manager.join(),
+    (manager: RunManager) => manager.save({ version: 9, buffers: { a: bytes(10) } }),
+    (manager: RunManager) => manager.admin.fsck(),
+    (manager: RunManager) => manager.admin.collect({ policy: { keepLast: 1 }, force: true }),
+    (manager: RunManager) => manager.admin.setRetention({ keepLast: 1 }),
+  ]) {
+    await using manager = open(bucket, { attempt: 'next' });
+    expect(await failure(call(manager))).toMatch(
+      /^Corrupt: catalog\/0+\d+\.json is of run \w+, and .* is of run/,
+    );
+  }
+  expect(bucket.keys()).toEqual(before);
+  bucket.remove(foreign);
+  await using manager = open(bucket);
+  expect((await manager.latest())?.version).toBe(3n);
+});
 
 describe('an entry whose checksum is right, and that contradicts itself, is damage', () => {
   const id = { lineage: 1, epoch: 1, version: 9n };

@@ -41,7 +41,7 @@ import { recover } from './mend/index.ts';
 import { type CheckpointManagerOptions, OPENING } from './opening.ts';
 import { restore } from './read/index.ts';
 import { type RunParts, summaryOf, UploadRecords, waitAtMost } from './records/index.ts';
-import { assertNotLost, NOTHING_TOLD, type RunContext } from './run/index.ts';
+import { assertNotLost, assertOwnEntries, NOTHING_TOLD, type RunContext } from './run/index.ts';
 import { save, WriterRegistry } from './save/index.ts';
 import { throttleOf } from './throttle-of.ts';
 
@@ -160,9 +160,11 @@ class Manager implements RunManager {
 
   async latest(options: CallOptions = {}): Promise<Checkpoint | null> {
     const { signal } = this.#calls.bounded(options, CALL_RULES.call);
-    const { seq, state } = await this.#run.catalog.read(signal);
+    const head = await this.#run.catalog.read(signal);
+    const { seq, state } = head;
     if (seq === 0) await assertNotLost(this.#run, signal, NOTHING_TOLD);
     const found = latestOf(state);
+    if (!found) await assertOwnEntries(this.#run, head, signal);
     return found
       ? new CommittedCheckpoint(this.#run, found, summaryOf(state, found, this.#run.catalog.storeTimeMs))
       : null;

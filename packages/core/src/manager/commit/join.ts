@@ -25,6 +25,7 @@ import {
 } from '../records/index.ts';
 import {
   assertNotLost,
+  assertOwnEntries,
   type RunContext,
   readRunRecord,
   tellingWhatStands,
@@ -117,6 +118,7 @@ async function joinAs(
           await assertNotLost(run, until);
           await run.beforeFirstSave?.(run.records, until);
         }
+        await assertOwnEntries(run, head, until);
         tookOver = await takeOver(run, { head, attempt, writer, signal: until });
         if (tookOver) done.push(`attempt "${attempt.id}" took the run over`);
         continue; // whatever the outcome: only a fresh read shows which attempt owns the epoch

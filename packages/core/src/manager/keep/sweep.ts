@@ -27,7 +27,14 @@ import {
 } from '../../plan/sweep.ts';
 import type { Head } from '../catalog/index.ts';
 import { getOrNull, inBatches, isUnreadable } from '../records/index.ts';
-import { listRun, lostCatalog, type RunContext, SWEPT_PREFIXES, type WholeListing } from '../run/index.ts';
+import {
+  assertOwnEntries,
+  listRun,
+  lostCatalog,
+  type RunContext,
+  SWEPT_PREFIXES,
+  type WholeListing,
+} from '../run/index.ts';
 import { readHeldKeys } from './held-keys.ts';
 import { PacedDeletion } from './paced-deletion.ts';
 import { findStrayUploads, type StrayUpload, stopUpload } from './stray-uploads.ts';
@@ -76,6 +83,7 @@ async function planOn(
   signal: AbortSignal | undefined,
 ): Promise<{ head: Head; plan: SweepPlan }> {
   let head = await readHeadBeside(run, listing, signal);
+  await assertOwnEntries(run, head, signal);
   for (;;) {
     const asked = await run.catalog.ask(({ state }) => allCheckpoints(state), signal, head);
     head = asked.head;

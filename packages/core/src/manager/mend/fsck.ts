@@ -48,7 +48,7 @@ import {
   readManifest,
   readNamedSlices,
 } from '../records/index.ts';
-import { EVERYTHING, listRun, type RunContext, type WholeListing } from '../run/index.ts';
+import { assertOwnEntries, EVERYTHING, listRun, type RunContext, type WholeListing } from '../run/index.ts';
 
 /**
  * Objects of one kind that have a line of their own, for each checkpoint. The rest share one line.
@@ -60,6 +60,7 @@ const CHECKPOINTS_AT_ONCE = 4;
 export async function fsck(run: RunContext, { signal }: WaitOptions): Promise<FsckResult> {
   const listing = await listRun(run, EVERYTHING, signal);
   const first = await readCatalog(run, listing, signal);
+  await assertOwnEntries(run, first, signal);
   const { answer: listed, head } = await run.catalog.ask(({ state }) => allCheckpoints(state), signal, first);
   const examined = await examineAll(run, listing, listed, signal);
   const { answer: now } = await run.catalog.ask(({ state }) => allCheckpoints(state), signal);

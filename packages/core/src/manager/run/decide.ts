@@ -6,6 +6,7 @@ import { type AppendResult, type Asked, type Head, rejectionError } from '../cat
 import { newId } from '../records/index.ts';
 import type { RunContext } from './context.ts';
 import { assertNotLost, NOTHING_TOLD } from './lost-catalog.ts';
+import { assertOwnEntries } from './own-entries.ts';
 
 /** Turns before a decision is given up because the catalog changes each time. */
 const TURNS_MAX = 16;
@@ -29,7 +30,8 @@ export interface MadeDecision {
  * decision is rejected, it is planned again. `plan` is called each time, like any question
  * (`Catalog.ask`), and throws if it finds a problem.
  *
- * `NotFound`: there is no run. `Conflict`, `Fenced`: rejected on the very state on which it was
+ * `NotFound`: there is no run. `Corrupt`: its newest entry is of another run. `Conflict`, `Fenced`:
+ * rejected on the very state on which it was
  * planned, or in each of 16 turns. `OutcomeUnknown`: it was sent, and `recover` can tell its
  * outcome later. Any other error: it had no effect and never will.
  */
@@ -41,6 +43,7 @@ export async function decide(
   const { uri } = run.store;
   for (let turn = 1; ; turn++) {
     const { answer, head: before } = await askRun(run, plan, signal);
+    await assertOwnEntries(run, before, signal);
     const txn = { ...answer, id: newId(run) };
     const result = await run.catalog.append(txn, { runId: before.runId, head: before, signal });
     if (result.kind === 'unknown') throw unknownDecision(run, what, result, about);

@@ -1,0 +1,60 @@
+/** Detects a catalog whose newest entry belongs to another run. */
+
+import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
+import { catalogKey, decodeRecord, runKey } from '../../format/index.ts';
+import type { Catalog, Head } from '../catalog/index.ts';
+import { getOrNull } from '../records/index.ts';
+import type { RunContext } from './context.ts';
+
+/** Catalogs whose newest entry is of their own run. Later entries are compared with it. */
+const own = new WeakSet<Catalog>();
+
+/**
+ * Called before a process begins an attempt, before it decides or deletes, and before it says that
+ * a run has no checkpoint. `Corrupt`: the newest entry has the id of another run, as after a copy
+ * of that run over this one. It hides the checkpoints of this run, and a sweep would delete them.
+ *
+ * An entry is its own run's if it has the id in run.json. After a rebuild it has another id. Then
+ * the entries that lead to it without a gap have its id too: a rebuild leaves a gap. Cost: one GET
+ * in the life of a manager; after a rebuild a list request and another GET.
+ */
+export async function assertOwnEntries(
+  run: RunContext,
+  head: Head,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (head.seq === 0 || own.has(run.catalog)) return;
+  const ofRun = await runIdIn(run, runKey, 'run', signal);
+  if (ofRun !== head.runId) {
+    const seqs = new Set(await run.catalog.listSeqs(signal));
+    let lowest = head.seq;
+    while (seqs.has(lowest - 1)) lowest--;
+    const before = await runIdIn(run, catalogKey(lowest), 'catalog-entry', signal);
+    if (before !== undefined && before !== head.runId) throw foreign(run, head, lowest, before);
+  }
+  own.add(run.catalog);
+}
+
+/** `undefined`: the record is missing or damaged, so it tells nothing. */
+async function runIdIn(
+  { records, store }: RunContext,
+  key: string,
+  type: 'run' | 'catalog-entry',
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  const bytes = await getOrNull(records, key, signal);
+  try {
+    return bytes ? decodeRecord(type, bytes, { key, store: store.uri }).runId : undefined;
+  } catch (error) {
+    if (isCheckpointError(error, 'Corrupt')) return undefined;
+    throw error;
+  }
+}
+
+function foreign({ store }: RunContext, head: Head, lowest: number, before: string): CheckpointError {
+  const key = catalogKey(head.seq);
+  const message = `${key} is of run ${head.runId}, and ${catalogKey(lowest)} is of run ${before}: files of another run were copied here`;
+  const advice = [`nothing was changed; move the catalog entries of run ${head.runId} to another place`];
+  const context = { store: store.uri, key, catalog: 'foreign', advice };
+  return new CheckpointError('Corrupt', message, { context });
+}
