@@ -236,8 +236,9 @@ class TrainLoop<S extends State> {
    */
   async #recovering<T>(body: (snapshot: unknown) => Promise<T>): Promise<T | null> {
     const { coordinator, state, logger } = this.#parts;
-    const snapshot = state.snapshot();
+    let snapshot: unknown = null;
     try {
+      snapshot = state.snapshot();
       return await body(snapshot);
     } catch (error) {
       if (error instanceof StopException) {
@@ -248,8 +249,19 @@ class TrainLoop<S extends State> {
       if (!(error instanceof RecoverableError)) throw error;
       this.#failureCount += 1;
       logger.log('warn', `recoverable failure ${this.#failureCount}: ${error.message}`, { error });
-      this.#reset(snapshot);
+      this.#restoreSnapshot(snapshot);
       return null;
+    }
+  }
+
+  /** A state that cannot be restored is unknown, so the worker ends. */
+  #restoreSnapshot(snapshot: unknown): void {
+    try {
+      this.#reset(snapshot);
+    } catch (cause) {
+      this.#parts.coordinator.onError(cause);
+      if (!(cause instanceof RecoverableError)) throw cause;
+      throw new NonRetryableException(`the snapshot could not be applied: ${cause.message}`, { cause });
     }
   }
 
