@@ -319,30 +319,6 @@ describe('train: failures', () => {
     expect(state.value).toBe(3);
   });
 
-  it('recoverable, in the snapshot: the coordinator hears of it, and the next world begins', async () => {
-    const state = new Counter();
-    const snapshot = state.snapshot.bind(state);
-    let count = 0;
-    state.snapshot = () => {
-      if (count++ === 2) throw new RecoverableError('no memory');
-      return snapshot();
-    };
-    expect(await train(new ScriptedCoordinator(), counting(3), state, { logger })).toBe(state);
-    expect(calls).toEqual(
-      expect.arrayContaining(['onError no memory', 'warn: recoverable failure 1: no memory']),
-    );
-    expect(state.value).toBe(3);
-  });
-
-  it('a snapshot that cannot be applied ends the worker', async () => {
-    const state = new Counter();
-    state.apply = failing(new RecoverableError('no memory'));
-    const step = counting(3, { 2: failing(new RecoverableError('a worker is gone')) });
-    const training = train(new ScriptedCoordinator(), step, state, { logger });
-    await expect(training).rejects.toThrow(NonRetryableException);
-    expect(calls.at(-1)).toBe('onError no memory');
-  });
-
   it('recoverable, without snapshots: what the step did stays', async () => {
     const state = new Counter();
     state.hasRollback = false;
