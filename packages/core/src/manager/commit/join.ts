@@ -25,6 +25,7 @@ import {
 } from '../records/index.ts';
 import {
   assertNotLost,
+  assertNotOutlived,
   assertOwnEntries,
   type RunContext,
   readRunRecord,
@@ -117,8 +118,10 @@ async function joinAs(
         if (head.seq === 0) {
           await assertNotLost(run, until);
           await run.beforeFirstSave?.(run.records, until);
+        } else {
+          await assertOwnEntries(run, head, until);
+          await assertNotOutlived(run, head, until);
         }
-        await assertOwnEntries(run, head, until);
         tookOver = await takeOver(run, { head, attempt, writer, signal: until });
         if (tookOver) done.push(`attempt "${attempt.id}" took the run over`);
         continue; // whatever the outcome: only a fresh read shows which attempt owns the epoch

@@ -2,7 +2,7 @@
 
 export { type AfterCommit, type BeforeFirstSave, localFiles, type RunContext } from './context.ts';
 export { askRun, decide, readRun, tellingWhatStands, unknownDecision } from './decide.ts';
-export { assertNotLost, lostCatalog, NOTHING_TOLD } from './lost-catalog.ts';
+export { assertNotLost, assertNotOutlived, lostCatalog, NOTHING_TOLD } from './lost-catalog.ts';
 export { assertOwnEntries } from './own-entries.ts';
 export { plannedCheckpoint, plannedEvent, transferOptions } from './progress.ts';
 export { EVERYTHING, listRun, SWEPT_PREFIXES, type WholeListing } from './run-listing.ts';

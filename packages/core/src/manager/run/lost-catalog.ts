@@ -1,8 +1,19 @@
 /** Detects a run whose catalog the store no longer shows. */
 
 import { CheckpointError } from '../../contract/errors.ts';
-import { parseCheckpointPrefix, parseClaimKey, versionsPrefix, writersPrefix } from '../../format/index.ts';
+import {
+  claimPrefix,
+  parseCheckpointPrefix,
+  parseClaimKey,
+  versionsPrefix,
+  writersPrefix,
+} from '../../format/index.ts';
+import type { Head } from '../catalog/index.ts';
+import { listClaims } from '../records/index.ts';
 import type { RunContext } from './context.ts';
+
+const RESTORE_OR_REBUILD =
+  'stop every process of this run; if the catalog cannot be restored, `admin.rebuildCatalog` writes a new one';
 
 /** The consequence for a call that only reads. */
 export const NOTHING_TOLD = 'the contents of the run are not known';
@@ -25,6 +36,33 @@ export async function assertNotLost(
   if (seq === 0) throw lostCatalog(run, key, consequence);
 }
 
+/**
+ * Called before an attempt takes the run over. A process claims its place in an epoch only after it
+ * has seen the entry that begins the epoch. `StoreRegressed`: there are claims in the epoch after
+ * the newest one, so the store has lost that entry, or an older catalog was restored. An attempt
+ * that began there would hide later checkpoints, and a sweep would delete them. Cost: a list
+ * request; a second look at the catalog if there are claims.
+ */
+export async function assertNotOutlived(
+  run: RunContext,
+  head: Head,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { lineage, epoch } = head.state;
+  const [claim] = await listClaims(run, { lineage, epoch: epoch + 1, signal });
+  if (claim === undefined) return;
+  // Another attempt may have begun that epoch after the catalog was read.
+  const { seq } = await run.catalog.read(signal);
+  if (seq > head.seq) return;
+  const { uri } = run.store;
+  const key = claimPrefix(lineage, epoch + 1);
+  throw new CheckpointError(
+    'StoreRegressed',
+    `${uri} has claims below ${key}, but the catalog is only at epoch ${epoch}: it has lost entries, or an older catalog was restored, so nothing is written`,
+    { context: { store: uri, key, advice: [RESTORE_OR_REBUILD] } },
+  );
+}
+
 async function findRunKey(run: RunContext, signal: AbortSignal | undefined): Promise<string | undefined> {
   for (const prefix of [writersPrefix, versionsPrefix]) {
     for await (const { objects } of run.records.list(prefix, { signal })) {
@@ -37,12 +75,9 @@ async function findRunKey(run: RunContext, signal: AbortSignal | undefined): Pro
 
 /** `key`: an object that only a run with a catalog has. `consequence`: what is not done. */
 export function lostCatalog({ store }: RunContext, key: string, consequence: string): CheckpointError {
-  const advice = [
-    'stop every process of this run; if the catalog cannot be restored, `admin.rebuildCatalog` writes a new one',
-  ];
   return new CheckpointError(
     'StoreRegressed',
     `${store.uri} has no catalog, but it has ${key}: the catalog is lost, so ${consequence}`,
-    { context: { store: store.uri, key, catalog: 'lost', advice } },
+    { context: { store: store.uri, key, catalog: 'lost', advice: [RESTORE_OR_REBUILD] } },
   );
 }
