@@ -1,5 +1,6 @@
 /** Reads pages of the catalog. */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import { CheckpointError } from '../../contract/errors.ts';
 import {
   bytesEqual,
@@ -11,7 +12,7 @@ import {
   toHex,
 } from '../../format/index.ts';
 import { type OpenPage, pageKeyOf, summaryOfPage } from '../../plan/pages.ts';
-import { getOrNull, inBatches, type RunParts, withDeadline } from '../records/index.ts';
+import { getOrNull, type RunParts, withDeadline } from '../records/index.ts';
 
 /** Maximum number of cached checkpoints of pages: about 20 MB. */
 const CHECKPOINTS_REMEMBERED_MAX = 32_768;
@@ -44,7 +45,7 @@ export class PageReader {
     };
     const { preferredConcurrency } = store.capabilities;
     return withDeadline(bounds, (until) =>
-      inBatches(refs, preferredConcurrency, (ref) => this.#readOne(ref, runId, until)),
+      atATime(refs, preferredConcurrency, (ref) => this.#readOne(ref, runId, until)),
     );
   }
 

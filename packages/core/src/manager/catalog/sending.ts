@@ -3,6 +3,7 @@
  * outcome is known.
  */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import { CheckpointError, isCheckpointError, throwIfAborted } from '../../contract/errors.ts';
 import {
   type CatalogEntry,
@@ -20,7 +21,6 @@ import type { Txn } from '../../plan/transaction.ts';
 import {
   backOff,
   createRecord,
-  inBatches,
   isUnanswered,
   machineTimeMs,
   newId,
@@ -158,7 +158,7 @@ export class Sending {
   async #createPages(pages: readonly NewPage[], signal: AbortSignal): Promise<void> {
     const wanted = pages.filter(({ key }) => !this.#createdPages.has(key));
     const { preferredConcurrency } = this.#run.store.capabilities;
-    await inBatches(wanted, preferredConcurrency, async ({ key, bytes }) => {
+    await atATime(wanted, preferredConcurrency, async ({ key, bytes }) => {
       const created = await createRecord(this.#run, key, bytes, signal);
       if (!created.isOurs) {
         throw new CheckpointError('Corrupt', `${key} already exists, with bytes that do not match its name`, {

@@ -1,11 +1,12 @@
 /** The keys of all objects that the checkpoints of the catalog need, as their records say. */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
 import { type CatalogCheckpoint, checkpointPrefix, type Manifest, toHex } from '../../format/index.ts';
 import { receiptPlaces } from '../../plan/file-lists.ts';
 import { checkpointText } from '../../plan/select.ts';
 import type { HeldKeys } from '../../plan/sweep.ts';
-import { inBatches, isUnreadable, readManifest, readSlices, type Slice } from '../records/index.ts';
+import { isUnreadable, readManifest, readSlices, type Slice } from '../records/index.ts';
 import type { RunContext } from '../run/index.ts';
 
 /** Keys remembered for all manifests together: about 20 MB. */
@@ -32,7 +33,7 @@ export async function readHeldKeys(
 ): Promise<HeldKeys[]> {
   const known = remembered.get(run) ?? new Map<string, HeldKeys>();
   const { preferredConcurrency } = run.store.capabilities;
-  const held = await inBatches(checkpoints, preferredConcurrency, async (checkpoint) => {
+  const held = await atATime(checkpoints, preferredConcurrency, async (checkpoint) => {
     const name = nameOf(checkpoint);
     const keys = known.get(name) ?? (await readKeys(run, checkpoint, signal));
     return { name, keys };

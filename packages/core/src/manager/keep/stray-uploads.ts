@@ -3,12 +3,13 @@
  * store's own list.
  */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
 import type { CallOptions, OpenUpload, Upload } from '../../contract/object-store.ts';
 import { decodeRecord, type State, type UploadRecord } from '../../format/index.ts';
 import { isUploadOver } from '../../plan/sweep.ts';
 import { retrying } from '../../transfer/index.ts';
-import { getOrNull, inBatches, isUnreadable, withDeadline } from '../records/index.ts';
+import { getOrNull, isUnreadable, withDeadline } from '../records/index.ts';
 import type { RunContext, WholeListing } from '../run/index.ts';
 
 export interface StrayUpload {
@@ -39,7 +40,7 @@ export async function findStrayUploads(
   signal: AbortSignal | undefined,
 ): Promise<StrayUploads> {
   const { preferredConcurrency } = run.store.capabilities;
-  const read = await inBatches(uploadRecords, preferredConcurrency, (key) => readUpload(run, key, signal));
+  const read = await atATime(uploadRecords, preferredConcurrency, (key) => readUpload(run, key, signal));
   const strays: StrayUpload[] = [];
   const unreadable: { key: string; reason: string }[] = [];
   let unfinishedCount = 0;

@@ -6,6 +6,7 @@
  * A sweep keeps no state. If it is stopped, the next one finds what is left.
  */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import type { WaitOptions } from '../../contract/checkpoint-manager.ts';
 import {
   CheckpointError,
@@ -26,7 +27,7 @@ import {
   type SweepPlan,
 } from '../../plan/sweep.ts';
 import type { Head } from '../catalog/index.ts';
-import { getOrNull, inBatches, isUnreadable } from '../records/index.ts';
+import { getOrNull, isUnreadable } from '../records/index.ts';
 import {
   assertOwnEntries,
   listRun,
@@ -136,7 +137,7 @@ async function findOldLeases(
 ): Promise<ListedObject[]> {
   const old = leases.filter(({ createdAtMs }) => mayBeLongOver(storeTimeMs - createdAtMs));
   const { preferredConcurrency } = run.store.capabilities;
-  const read = await inBatches(old, preferredConcurrency, async (lease) => {
+  const read = await atATime(old, preferredConcurrency, async (lease) => {
     const ttlMs = await readTtlMs(run, lease.key, signal);
     return ttlMs !== null && isLongOver({ ttlMs }, storeTimeMs - lease.createdAtMs) ? lease : null;
   });
@@ -172,7 +173,7 @@ async function stopUploads(
   let uploadCount = 0;
   let uploadBytes = 0;
   const records: ListedObject[] = [];
-  await inBatches(strays, preferredConcurrency, async (stray) => {
+  await atATime(strays, preferredConcurrency, async (stray) => {
     try {
       const sizeBytes = await stopUpload(run, stray, signal);
       if (sizeBytes !== null) uploadCount++;

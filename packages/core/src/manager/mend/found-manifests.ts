@@ -1,5 +1,6 @@
 /** Finds the manifests of a run without a catalog, and chooses those to rebuild a catalog from. */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import { CheckpointError, isCheckpointError, throwIfAborted } from '../../contract/errors.ts';
 import type { LeftOutManifest, RebuildOptions } from '../../contract/upkeep.ts';
 import {
@@ -14,7 +15,7 @@ import {
   toHex,
 } from '../../format/index.ts';
 import { chooseManifests, type FoundManifest, Inventory, whyRefuted } from '../../plan/rebuild.ts';
-import { inBatches, isUnreadable, manifestProblem, readNamedSlices } from '../records/index.ts';
+import { isUnreadable, manifestProblem, readNamedSlices } from '../records/index.ts';
 import type { RunContext, WholeListing } from '../run/index.ts';
 
 const NAMED_MAX = 5;
@@ -40,7 +41,7 @@ export async function findCheckpoints(
   assertThere(run, skip, listed);
   const reader = new ManifestReader(run, listing, skip);
   const { preferredConcurrency } = run.store.capabilities;
-  const read = await inBatches(listed, preferredConcurrency, (each) => reader.read(each, signal));
+  const read = await atATime(listed, preferredConcurrency, (each) => reader.read(each, signal));
   const unreadable = read.filter((each) => 'error' in each);
   const built = listed.map(({ id }) => id);
   const refuted = unreadable.flatMap(({ key, id }) => leftOut(key, whyRefuted(id, built)));

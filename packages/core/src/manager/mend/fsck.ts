@@ -6,6 +6,7 @@
  * checked once more before it is reported.
  */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import type { CheckpointId, WaitOptions } from '../../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
 import type { FsckProblem, FsckProblemKind, FsckResult } from '../../contract/upkeep.ts';
@@ -40,14 +41,7 @@ import {
   measureUpload,
   type StrayUpload,
 } from '../keep/index.ts';
-import {
-  getByDigest,
-  inBatches,
-  isUnreadable,
-  ListedSizes,
-  readManifest,
-  readNamedSlices,
-} from '../records/index.ts';
+import { getByDigest, isUnreadable, ListedSizes, readManifest, readNamedSlices } from '../records/index.ts';
 import { assertOwnEntries, EVERYTHING, listRun, type RunContext, type WholeListing } from '../run/index.ts';
 
 /**
@@ -122,7 +116,7 @@ async function examineAll(
   signal: AbortSignal | undefined,
 ): Promise<Examined[]> {
   const sizes = new Map(listing.objects.map(({ key, sizeBytes }) => [key, sizeBytes]));
-  return inBatches(checkpoints, CHECKPOINTS_AT_ONCE, (checkpoint) => examine(run, checkpoint, sizes, signal));
+  return atATime(checkpoints, CHECKPOINTS_AT_ONCE, (checkpoint) => examine(run, checkpoint, sizes, signal));
 }
 
 async function examine(
@@ -217,7 +211,7 @@ async function damagedReceipts(
 ): Promise<FsckProblem[]> {
   if (refersToReceipts(manifest)) return []; // they were read already
   const { preferredConcurrency } = run.store.capabilities;
-  const found = await inBatches(receiptPlaces(manifest), preferredConcurrency, async ({ key, sha256 }) => {
+  const found = await atATime(receiptPlaces(manifest), preferredConcurrency, async ({ key, sha256 }) => {
     try {
       await getByDigest(run, key, sha256, signal);
       return null;
@@ -298,9 +292,7 @@ async function uploadProblems(
 ): Promise<FsckProblem[]> {
   const { strays, unreadable } = await findStrayUploads(run, listing, head.state, signal);
   const { preferredConcurrency } = run.store.capabilities;
-  const problems = await inBatches(strays, preferredConcurrency, (stray) =>
-    uploadProblem(run, stray, signal),
-  );
+  const problems = await atATime(strays, preferredConcurrency, (stray) => uploadProblem(run, stray, signal));
   const foreign = unreadable.map(({ key, reason }) => ({ key, sizeBytes: 0, reason }));
   return [
     ...problems,

@@ -20,6 +20,7 @@
  * on it or trusts it (see catalog.ts).
  */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import type { WaitOptions } from '../../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
 import type { LeftOutManifest, RebuildOptions, RebuildResult } from '../../contract/upkeep.ts';
@@ -41,7 +42,6 @@ import {
   deleteForTidiness,
   endOf,
   getOrNull,
-  inBatches,
   isUnanswered,
   isUnreadable,
   machineTimeMs,
@@ -131,7 +131,7 @@ async function firstEntry(
   const { runId, seq } = entry;
   const { state, pages } = closePages(entry.state, [], { entryCheckpointsMax, runId, seq });
   const { preferredConcurrency } = run.store.capabilities;
-  await inBatches(pages, preferredConcurrency, ({ key, bytes }) => createRecord(run, key, bytes, signal));
+  await atATime(pages, preferredConcurrency, ({ key, bytes }) => createRecord(run, key, bytes, signal));
   return { ...entry, state };
 }
 

@@ -1,5 +1,6 @@
 /** Compares what the store holds with the records, and commits the result to the catalog. */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import type { VerifyOptions, VerifyResult } from '../../contract/checkpoint-manager.ts';
 import { type CheckpointError, isCheckpointError } from '../../contract/errors.ts';
 import type { CatalogCheckpoint, FileRecord, Manifest } from '../../format/index.ts';
@@ -9,7 +10,7 @@ import { allReferredTo } from '../../plan/state.ts';
 import type { VerifyItem } from '../../transfer/index.ts';
 import type { Head } from '../catalog/index.ts';
 import { leaseCheckpoint, wantedReference } from '../read/index.ts';
-import { getByDigest, inBatches, ListedSizes, readManifest, readNamedSlices } from '../records/index.ts';
+import { getByDigest, ListedSizes, readManifest, readNamedSlices } from '../records/index.ts';
 import { decide, plannedCheckpoint, type RunContext, transferOptions } from '../run/index.ts';
 
 const RECEIPTS_AT_ONCE = 16;
@@ -155,7 +156,7 @@ async function problemOf<T>(
  */
 async function badReceipts(run: RunContext, manifest: Manifest, signal: AbortSignal): Promise<Problem[]> {
   if (refersToReceipts(manifest)) return [];
-  const read = await inBatches(receiptPlaces(manifest), RECEIPTS_AT_ONCE, ({ key, sha256 }) =>
+  const read = await atATime(receiptPlaces(manifest), RECEIPTS_AT_ONCE, ({ key, sha256 }) =>
     problemOf(key, () => getByDigest(run, key, sha256, signal)),
   );
   return read.flatMap((each) => ('problem' in each ? [each.problem] : []));

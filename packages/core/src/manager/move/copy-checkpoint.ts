@@ -3,6 +3,7 @@
  * payloads, receipts, manifest, commit.
  */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import type { CheckpointId, MirroredCheckpoint, WaitOptions } from '../../contract/checkpoint-manager.ts';
 import { type CatalogCheckpoint, checkpointPrefix, type FileRecord, payloadKey } from '../../format/index.ts';
 import { precheckCommit } from '../../plan/apply-commit.ts';
@@ -13,7 +14,7 @@ import type { TransferOptions, UploadedFile, UploadItem } from '../../transfer/i
 import { type Head, rejectionError } from '../catalog/index.ts';
 import { deliver, finalise, type Membership } from '../commit/index.ts';
 import { leaseCheckpoint, type Reading, readOriginal } from '../read/index.ts';
-import { inBatches, type OwnReceipt, recordingOf, type Said, type Slice } from '../records/index.ts';
+import { type OwnReceipt, recordingOf, type Said, type Slice } from '../records/index.ts';
 import { plannedCheckpoint, type RunContext, transferOptions } from '../run/index.ts';
 
 /** Receipts written at once. They are small, so this many keep a store busy. */
@@ -230,7 +231,7 @@ class Copying {
   /** `unfinished`: a writer of which more files may follow. */
   async #deliverAllBut(unfinished: number | undefined): Promise<void> {
     const complete = [...this.#shares].filter(([writer]) => writer !== unfinished);
-    const receipts = await inBatches(complete, RECEIPTS_AT_ONCE, ([writer, share]) => {
+    const receipts = await atATime(complete, RECEIPTS_AT_ONCE, ([writer, share]) => {
       this.#shares.delete(writer);
       return this.#deliver(writer, share);
     });

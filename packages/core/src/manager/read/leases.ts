@@ -3,6 +3,7 @@
  * Holdfast.
  */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import type { CheckpointReference, WaitOptions } from '../../contract/checkpoint-manager.ts';
 import { shown } from '../../contract/checks.ts';
 import { CheckpointError, isCheckpointError, isStopOf, throwIfAborted } from '../../contract/errors.ts';
@@ -19,14 +20,7 @@ import {
 import { chooseCheckpoint, requireLive } from '../../plan/select.ts';
 import { findById } from '../../plan/state.ts';
 import { DoubtfulNames, type Head } from '../catalog/index.ts';
-import {
-  deleteForTidiness,
-  getOrNull,
-  inBatches,
-  isUnreadable,
-  unknownRecord,
-  withLastLook,
-} from '../records/index.ts';
+import { deleteForTidiness, getOrNull, isUnreadable, unknownRecord, withLastLook } from '../records/index.ts';
 import type { RunContext } from '../run/index.ts';
 import { leaseBytes, newLeaseKey, writeLease } from './lease.ts';
 import { wantedReference } from './restore.ts';
@@ -131,7 +125,7 @@ export async function listLeases(
   // A reader whose lease is missed may lose what it reads.
   const { found, storeTimeMs } = await new DoubtfulNames(run, prefix, parseLeaseKey).list({ signal });
   const objects = found.flatMap(({ object, parsed }) => (isWanted(parsed.id) ? [object] : []));
-  const leases = await inBatches(objects, READ_AT_ONCE, (object) =>
+  const leases = await atATime(objects, READ_AT_ONCE, (object) =>
     readLease(run, object, storeTimeMs, signal),
   );
   return leases.filter((lease) => lease !== null);

@@ -2,6 +2,7 @@
  * Claims record which incarnation of its writer a process is, and which trainer's life it serves.
  */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import { CheckpointError } from '../../contract/errors.ts';
 import {
   type Claim,
@@ -13,7 +14,6 @@ import {
   parseClaimKey,
 } from '../../format/index.ts';
 import type { WriterLife } from '../../plan/transaction.ts';
-import { inBatches } from './in-batches.ts';
 import type { RunParts } from './parts.ts';
 import { newId } from './record-io.ts';
 import { createRecord, getOrNull } from './records.ts';
@@ -109,7 +109,7 @@ async function assertNotRolledBack(
   signal: AbortSignal,
 ): Promise<void> {
   const lineages = Array.from({ length: place.lineage - 1 }, (_, index) => index + 1);
-  const found = await inBatches(lineages, READ_AT_ONCE, async (lineage) => {
+  const found = await atATime(lineages, READ_AT_ONCE, async (lineage) => {
     const former = { ...place, lineage };
     const incarnations = await listIncarnations(run, former, signal);
     return isAmong(run, former, { life, incarnations }, signal);
@@ -145,7 +145,7 @@ async function isAmong(
   { life, incarnations }: { life: string; incarnations: readonly number[] },
   signal: AbortSignal,
 ): Promise<boolean> {
-  const lives = await inBatches(incarnations, READ_AT_ONCE, (incarnation) =>
+  const lives = await atATime(incarnations, READ_AT_ONCE, (incarnation) =>
     lifeOf(run, { ...place, incarnation }, signal),
   );
   return lives.includes(life);

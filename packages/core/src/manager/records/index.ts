@@ -10,7 +10,6 @@ export {
   readClaim,
 } from './claims.ts';
 export { waitAtMost, withDeadline, withLastLook } from './deadline.ts';
-export { inBatches } from './in-batches.ts';
 export { manifestProblem, readDetails, readManifest, summaryOf } from './manifest.ts';
 export type { RunParts } from './parts.ts';
 export { readAhead } from './read-ahead.ts';

@@ -5,6 +5,7 @@
  * transfer checks whether the bytes are the same.
  */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import type { ProgressEvent } from '../../contract/checkpoint-manager.ts';
 import { isCheckpointError, throwIfAborted, toCheckpointError } from '../../contract/errors.ts';
 import {
@@ -17,7 +18,7 @@ import {
   uploadsPrefix,
 } from '../../format/index.ts';
 import type { LeftUpload, UploadItem } from '../../transfer/index.ts';
-import { inBatches, mayGoOnWith, recordingOf, type UploadOwner, withDeadline } from '../records/index.ts';
+import { mayGoOnWith, recordingOf, type UploadOwner, withDeadline } from '../records/index.ts';
 import type { RunContext } from '../run/index.ts';
 import { LeftObjects } from './left-objects.ts';
 
@@ -103,7 +104,7 @@ class LeftUploads {
 
   async #readAll(signal: AbortSignal): Promise<Left[]> {
     const keys = await this.#listKeys(signal);
-    const read = await inBatches(keys, READ_AT_ONCE, (key) => this.#read(key, signal));
+    const read = await atATime(keys, READ_AT_ONCE, (key) => this.#read(key, signal));
     return read.filter((left) => left !== null);
   }
 

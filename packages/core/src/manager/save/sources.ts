@@ -3,6 +3,7 @@
  * store is used.
  */
 
+import { atATime } from '../../contract/at-a-time.ts';
 import type { SaveOptions, SaveSource } from '../../contract/checkpoint-manager.ts';
 import { shown } from '../../contract/checks.ts';
 import { CheckpointError } from '../../contract/errors.ts';
@@ -11,7 +12,6 @@ import { checkLogicalNames, type DirectoryRecord } from '../../format/index.ts';
 import { excluding } from '../../plan/select.ts';
 import { recordedTimeMs } from '../../plan/times.ts';
 import type { UploadSource } from '../../transfer/index.ts';
-import { inBatches } from '../records/index.ts';
 import { localFiles, type RunContext } from '../run/index.ts';
 
 /** Files that are opened at once: far below the 1,024 that a process may have open. */
@@ -61,7 +61,7 @@ export async function resolveSources(run: RunContext, options: SaveOptions): Pro
   if (sources.length === 0) throw new CheckpointError('InvalidArgument', 'there is no file to save');
   checkLogicalNames(sources.map(([name]) => name));
   const resolve = ([name, source]: (typeof sources)[number]) => resolveSource(run, name, source);
-  return { files: await inBatches(sources, SOURCES_AT_ONCE, resolve), directories: [] };
+  return { files: await atATime(sources, SOURCES_AT_ONCE, resolve), directories: [] };
 }
 
 /** The receipt must hold all empty directories. */
