@@ -2,9 +2,9 @@
  * `holdfast certify` as a process: what it prints and writes, and that it leaves nothing behind.
  */
 
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { contentOf, holdfast, newPlace, savedPlace } from './holdfast-process.ts';
+import { contentOf, holdfast, newPlace, savedPlace, underMounts } from './holdfast-process.ts';
 
 const TEST_TIMEOUT_MS = 60_000;
 
@@ -90,8 +90,12 @@ describe('certify', () => {
     const uri = `file://${place.runDirectory}/run.json`;
     const notADirectory = await holdfast(['certify', uri]);
     expect(notADirectory.code).toBe(2);
-    const { code, stdout } = await holdfast(['certify', 'file:///proc/holdfast', '--output', path]);
-    expect(code, stdout).not.toBe(0);
+    await mkdir(place.path('read-only'));
+    const { code, stdout } = await underMounts(
+      place.directory,
+      'mount -t tmpfs -o ro none read-only; holdfast certify "file://$PWD/read-only" --output certificate.json',
+    );
+    expect(code, stdout).toBe(8);
     expect(stdout).toMatch(/^cannot be certified {3}/m);
     const certificate = JSON.parse(await readFile(path, 'utf8'));
     expect(certificate).toMatchObject({ verdict: 'unknown', passedCount: 0, failedCount: 0 });

@@ -71,6 +71,27 @@ test('an entry of another run hides nothing and deletes nothing', async () => {
   expect((await manager.latest())?.version).toBe(3n);
 });
 
+test('the rules of another run are not applied', async () => {
+  const bucket = await savedRun();
+  const other = newBucket();
+  {
+    await using manager = open(other, { retention: { keepLast: 1, graceMs: 0 } });
+    await manager.save({ version: 1, buffers: { a: bytes(10) } });
+  }
+  bucket.damage('run.json', () => other.find('run.json')?.bytes as Uint8Array);
+  {
+    await using manager = open(bucket, { attempt: 'next' });
+    await manager.save({ version: 4, buffers: { a: bytes(10, 4) } });
+    expect(await failure(manager.admin.collect({ force: true }))).toMatch(
+      /^Corrupt: run\.json is of run \w+, and the catalog is of run \w+: its retention rules are not applied/,
+    );
+  }
+  await using manager = open(bucket, { attempt: 'next' });
+  expect((await manager.list()).map(({ version }) => version)).toEqual([4n, 3n, 2n, 1n]);
+  await manager.admin.setRetention({ keepLast: 2 });
+  expect(await manager.admin.retention()).toMatchObject({ keepLast: 2 });
+});
+
 describe('an entry whose checksum is right, and that contradicts itself, is damage', () => {
   const id = { lineage: 1, epoch: 1, version: 9n };
 

@@ -50,8 +50,11 @@ export class Trainer {
     const saving: Promise<void>[] = [];
     for (const version of versions.filter((each) => each > base)) {
       if (this.#isFenced) break;
-      saving.push(this.#save(version));
-      if (this.#random.fraction() >= overlapChance) await saving.at(-1);
+      const save = this.#save(version);
+      // A violation may come while another save is awaited. `Promise.all` throws it then.
+      save.catch(() => undefined);
+      saving.push(save);
+      if (this.#random.fraction() >= overlapChance) await save;
     }
     await Promise.all(saving);
     for (const { mark, token } of this.#tokens) await this.#recover(mark, token);

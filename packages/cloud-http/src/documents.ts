@@ -36,7 +36,7 @@ function hasRoot(text: string, roots: RegExp, isOfStore: boolean): boolean {
 
 /**
  * Parses a JSON value; undefined for a document of another kind. Throws `BAD_BODY` for a truncated
- * object. `isOfStore`: as above; then no document is of another kind.
+ * object. `isOfStore`: as above; then every document that is not JSON throws `BAD_BODY`.
  */
 export function jsonValue(json: string, isOfStore = false): unknown {
   const text = json.trim();
@@ -50,8 +50,8 @@ export function jsonValue(json: string, isOfStore = false): unknown {
 }
 
 /**
- * The body of a success cannot be read, but its beginning is the provider's: a retry may get it
- * whole.
+ * For the body of a success that the provider has sent and that cannot be read: it was truncated or
+ * changed on its way, so a retry may get all of it.
  */
 export function brokenAnswer(what: string): DirectHttpError {
   const message = `the answer was cut off or changed in transit: ${what}`;

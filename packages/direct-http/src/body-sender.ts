@@ -30,7 +30,10 @@ export class BodySender {
     return this.#body !== undefined;
   }
 
-  /** Counts slices of all bodies. It grows when something was sent. */
+  /**
+   * Number of slices sent, of all bodies, to see progress. Small bodies go out in one piece with the
+   * head and are not counted.
+   */
   get slicesSent(): number {
     return this.#slicesSent;
   }

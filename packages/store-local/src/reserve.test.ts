@@ -47,6 +47,18 @@ const failing = (code: string) => () =>
   Promise.reject(Object.assign(new Error(code), { code, syscall: 'test' }));
 
 describe('room that is kept back', () => {
+  it('is removed by the last of several stores, even if another made it', async () => {
+    const first = await open();
+    await first.create('a', BYTES);
+    const last = await open();
+    await last.create('b', BYTES);
+    await first.close();
+    expect(sizeOf()).toBe(1024 * 1024);
+    await last.deleteMany(['a', 'b']);
+    await last.close();
+    expect(sizeOf()).toBe(null);
+  });
+
   it('is there after the first write, is given up once, and is kept back again when something was deleted', async () => {
     const store = await open();
     expect(await store.makeRoom?.()).toBe(false);

@@ -26,7 +26,7 @@ export class Reserve {
   readonly #parts: ReserveParts;
   readonly #path: string;
   #wasGivenUp = false;
-  #wasMade = false;
+  #isThere = false;
 
   constructor(parts: ReserveParts) {
     this.#parts = parts;
@@ -40,11 +40,15 @@ export class Reserve {
   async keep(): Promise<void> {
     try {
       const { sizeBytes } = this.#parts;
-      if (sizeBytes === 0 || (await this.#isKept())) return;
+      if (sizeBytes === 0) return;
+      if (await this.#isKept()) {
+        this.#isThere = true;
+        return;
+      }
       const { bavail, bsize } = await this.#parts.fileSystem.statfs(this.#parts.files.root);
       if (bavail * bsize < BigInt(sizeBytes * ROOM_FACTOR_MIN)) return;
       await this.#make();
-      this.#wasMade = true;
+      this.#isThere = true;
       this.#wasGivenUp = false;
     } catch {
       // There is no space, or the directory is not writable.
@@ -73,7 +77,7 @@ export class Reserve {
    * in it. Never throws.
    */
   async leave(): Promise<void> {
-    if (!this.#wasMade) return;
+    if (!this.#isThere) return;
     const entries = await this.#parts.fileSystem.readdir(this.#parts.files.root).catch(() => null);
     const isEmpty = entries?.every(({ name }) => isOwnName(name.toString('utf8'))) ?? false;
     if (isEmpty) await this.giveUp().catch(() => undefined);

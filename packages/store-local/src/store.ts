@@ -441,7 +441,10 @@ export class LocalStore implements ObjectStore {
   }
 }
 
-/** A directory only if it has the name of a record, which then cannot be read. */
+/**
+ * Everything but directories is listed. A directory with the name of a record is listed too: the
+ * record cannot be read, and a listing that omitted it would hide that.
+ */
 function mayBeListed({ name, kind }: TreeEntry, prefix: string, startAfter = ''): boolean {
   if (kind !== 'directory') return kind !== 'unnameable';
   return isRunFile(name) && name.startsWith(prefix) && compareUtf8(name, startAfter) > 0;

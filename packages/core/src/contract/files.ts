@@ -88,7 +88,8 @@ export interface SinkDirectory {
 }
 
 /**
- * A set of files that appears whole or not at all. Exactly one of `publish` and `discard` ends it.
+ * A set of files that appears completely or not at all. Exactly one of `publish` and `discard` ends
+ * it.
  */
 export interface RestoreTarget {
   open(file: SinkFile): Promise<RandomSink>;
@@ -119,8 +120,9 @@ export interface TargetOptions extends CallOptions {
   /** Default: nothing is replaced. */
   replace?: Replace | undefined;
   /**
-   * Decides by name whether a file of the old directory is of the kind that belongs there, if names
-   * show it. Default: the note that each target leaves beside its directory decides.
+   * For a format whose names show what may be replaced: true if a file of the old directory may be
+   * deleted. Default: a target leaves a note beside its directory that lists the files it wrote,
+   * and only files in this note may be deleted.
    */
   isOwn?: ((name: string) => boolean) | undefined;
   /**

@@ -23,9 +23,9 @@ export interface Throttle {
 
   /**
    * The engine calls it, and so may a caller that sends other bytes under the same limit. Resolves
-   * when `sizeBytes` may be sent. First come, first served. In any span of time, the bytes allowed
-   * are at most what the limit permits for that span plus 100 ms, plus the last request. `Aborted`
-   * when the signal fires. `InvalidArgument`: not a whole number from 0.
+   * when `sizeBytes` may be sent. First come, first served. In a span of t
+   * seconds it allows at most limit × (t + 0.1) bytes, and one request more. `Aborted` when the
+   * signal fires. `InvalidArgument`: not a whole number from 0.
    */
   take(sizeBytes: number, signal?: AbortSignal): Promise<void>;
   /**

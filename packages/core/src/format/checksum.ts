@@ -1,5 +1,5 @@
 /**
- * CRC32C, BLAKE3 and SHA-256: the only file of the engine that computes checksums.
+ * CRC32C, BLAKE3, SHA-256 and MD5: the only file of the engine that computes them from bytes.
  *
  * CRC32C (Castagnoli, polynomial 0x1EDC6F41, reflected, as in RFC 3720) covers payloads: it is
  * computed once per part and combined for the whole. BLAKE3 tells whether two files are identical,

@@ -121,6 +121,7 @@ test('the state: latest and top are the highest on the path, and no writer has j
     attempt: 'drawn-x',
     txnId: 't',
     skippedManifests: ['k'],
+    policy: undefined,
   });
   expect(state).toMatchObject({
     ...{ lineage: 2, epoch: 9, attempt: 'drawn-x', attemptDrawn: true, worldSize: 1 },
@@ -139,6 +140,7 @@ test('the state: latest and top are the highest on the path, and no writer has j
     attempt: 'drawn-x',
     txnId: 't',
     skippedManifests: [],
+    policy: undefined,
   });
   expect([empty.latest, empty.top]).toEqual([undefined, -1n]);
 });

@@ -30,6 +30,7 @@ import {
   type FileRecord,
   idText,
   type Manifest,
+  type Policy,
   type State,
 } from '../format/index.ts';
 import { committedCheckpoint } from './apply-commit.ts';
@@ -178,14 +179,17 @@ export function rebuiltState(
     readonly attempt: string;
     readonly txnId: string;
     readonly skippedManifests: readonly string[];
+    /** The rules in run.json, which has the id of the run before. */
+    readonly policy: Policy | undefined;
   },
 ): State {
   const latest = checkpoints.findLast((checkpoint) => !checkpoint.rolledBack)?.id;
-  const { lineage, epoch, attempt, txnId, skippedManifests } = at;
+  const { lineage, epoch, attempt, txnId, skippedManifests, policy } = at;
   return {
     ...EMPTY_STATE,
     ...{ lineage, epoch, attempt, attemptDrawn: true, worldSize: 1 },
     ...{ latest, top: latest?.version ?? -1n, checkpoints: [...checkpoints], txnRing: [txnId] },
     skippedManifests,
+    policy,
   };
 }

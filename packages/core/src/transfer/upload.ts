@@ -81,8 +81,8 @@ interface OpenSource extends Pick<RandomSource, 'sizeBytes' | 'mode' | 'mtimeMs'
   /** Parts should consist of whole units of this size, if possible. */
   readonly unitBytes?: number;
   /**
-   * Turns for reading, if reading has its own. Bytes that were read then wait in memory for a turn
-   * to be sent.
+   * Limits how many sources are read at once, apart from the limit on requests. Bytes that were
+   * read then wait in memory until a request may send them. Absent: one limit for both.
    */
   readonly turns?: Pick<Run, 'turn' | 'partTurn'>;
 }

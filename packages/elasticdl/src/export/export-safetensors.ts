@@ -77,8 +77,8 @@ const EXTENSION = /\.safetensors$/;
 /**
  * Merges all shards into one file. Both files appear only after every source is verified; until
  * then existing files stay unchanged. Values and ids are read once, but ids of dense tables twice.
- * A dense table that does not fit into a quarter of `bufferBytes` is written in pieces of
- * consecutive ids. Without consecutive ids these are single rows.
+ * A dense table that does not fit into a quarter of `bufferBytes` is written in pieces; each piece
+ * holds rows of consecutive ids. If no two ids are consecutive, each piece is one row.
  *
  * `InvalidArgument`: wrong options, a dense table without a row for an id (found before anything is
  * written), or two tensors of one name. `TargetExists`, `Denied`, `StorageFull`: from the files.

@@ -99,7 +99,7 @@ export class Preemption implements Disposable {
   readonly #deadline = Promise.withResolvers<void>();
   readonly #end = Promise.withResolvers<PreemptionReport>();
   /** Ends the sleeps of the deadlines. */
-  readonly #isEnded = new AbortController();
+  readonly #ending = new AbortController();
   readonly #holds = new Set<Hold>();
   #report: PreemptionReport | null = null;
   /**
@@ -144,7 +144,7 @@ export class Preemption implements Disposable {
     checkOptions(notice, { deadlineMs: optional(deadline) });
     const { deadlineMs = this.#deadlineMs } = notice;
     if (this.#report !== null) return;
-    this.#clock.sleep(deadlineMs, this.#isEnded.signal).then(
+    this.#clock.sleep(deadlineMs, this.#ending.signal).then(
       () => this.#deadline.resolve(),
       () => undefined, // it ended before the deadline
     );
@@ -182,7 +182,7 @@ export class Preemption implements Disposable {
   async #conclude(): Promise<void> {
     const sinceMs = this.#clock.monotonicMs();
     await Promise.race([this.#quiet(), this.#deadline.promise]);
-    this.#isEnded.abort();
+    this.#ending.abort();
     const durable = this.saver.newest?.version ?? this.#latest;
     this.#report = reportOf(durable, this.#loss(this.#clock.monotonicMs() - sinceMs));
     this.#logger.log(this.#report.lost === null ? 'info' : 'warn', this.#report.text);
@@ -191,7 +191,7 @@ export class Preemption implements Disposable {
 
   /** Resolves when nothing is left to wait for. */
   async #quiet(): Promise<void> {
-    const patience = this.#clock.sleep(LATEST_TIMEOUT_MS, this.#isEnded.signal).catch(() => undefined);
+    const patience = this.#clock.sleep(LATEST_TIMEOUT_MS, this.#ending.signal).catch(() => undefined);
     const learned = this.#learnLatest();
     let version = this.saver.inFlight?.version ?? null;
     do {
@@ -215,9 +215,9 @@ export class Preemption implements Disposable {
   async #learnLatest(): Promise<void> {
     if (this.saver.newest !== null) return;
     try {
-      this.#latest = (await this.saver.manager.latest({ signal: this.#isEnded.signal }))?.version ?? null;
+      this.#latest = (await this.saver.manager.latest({ signal: this.#ending.signal }))?.version ?? null;
     } catch (error) {
-      if (this.#isEnded.signal.aborted) return; // the report is already made
+      if (this.#ending.signal.aborted) return; // the report is already made
       this.#logger.log('info', 'preempted: the newest durable version could not be read', { error });
     }
   }

@@ -76,8 +76,8 @@ export function addSliceKeys(keys: string[], { files, listKey }: Slice): void {
 }
 
 /**
- * For a quarantined checkpoint that shares no files: everything below its prefix. `undefined`: only
- * the manifest lists the keys.
+ * What a sweep must keep for a checkpoint whose manifest need not be read: a quarantined checkpoint
+ * that shares no files keeps everything below its prefix. `undefined`: read the manifest.
  */
 export function heldWithoutManifest({ id, state, bases }: CatalogCheckpoint): HeldKeys | undefined {
   return state === 'QUARANTINED' && bases.length === 0 ? [checkpointPrefix(id)] : undefined;

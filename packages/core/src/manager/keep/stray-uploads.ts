@@ -45,8 +45,8 @@ export async function findStrayUploads(
   const unreadable: { key: string; reason: string }[] = [];
   let unfinishedCount = 0;
   // A store may list an upload under another token than the recorded one, so uploads are matched by
-  // key. A key has one upload. If a request arrived twice and began two, the next sweep finds the
-  // other.
+  // key. A key normally has one upload. If a request arrived twice and began two, this sweep stops
+  // one of them, and the next sweep the other.
   const recorded = new Set<string>();
   const add = (recordKey: string | undefined, upload: Pick<OpenUpload, 'key' | 'token'>, isOver: boolean) => {
     if (recordKey !== undefined) recorded.add(upload.key);

@@ -32,6 +32,7 @@ import {
   parseCheckpointPrefix,
   parseClaimKey,
   parseLeaseKey,
+  type Run,
   runKey,
 } from '../../format/index.ts';
 import { closePages } from '../../plan/pages.ts';
@@ -57,7 +58,8 @@ import { type FoundCheckpoints, findCheckpoints } from './found-manifests.ts';
 export async function rebuildCatalog(run: RunContext, options: RebuildOptions): Promise<RebuildResult> {
   const { signal } = options;
   const begun = await readBegun(run, signal);
-  const formerRunId = await readFormerRunId(run, signal);
+  const former = await readFormer(run, signal);
+  const formerRunId = former?.runId ?? null;
   if (begun) {
     const { answer: checkpoints } = await run.catalog.ask(
       ({ state }) => allCheckpoints(state),
@@ -72,7 +74,7 @@ export async function rebuildCatalog(run: RunContext, options: RebuildOptions): 
     await readBegun(run, signal);
     throw error;
   });
-  const entry = await firstEntry(run, { listing, found, formerRunId }, signal);
+  const entry = await firstEntry(run, { listing, found, former }, signal);
   return write(run, { entry, formerRunId, ...found }, signal);
 }
 
@@ -110,11 +112,12 @@ async function readBegun(run: RunContext, signal: AbortSignal | undefined): Prom
 }
 
 /**
- * The run id in `run.json`. That record stays, but only the entries of the catalog decide the id.
+ * The `run.json` of the run before. That record stays, but from now on only the catalog decides the
+ * id and the rules.
  */
-async function readFormerRunId(run: RunContext, signal: AbortSignal | undefined): Promise<string | null> {
+async function readFormer(run: RunContext, signal: AbortSignal | undefined): Promise<Run | null> {
   const bytes = await getOrNull(run.records, runKey, signal);
-  return bytes && decodeRecord('run', bytes, { key: runKey, store: run.store.uri }).runId;
+  return bytes && decodeRecord('run', bytes, { key: runKey, store: run.store.uri });
 }
 
 /**
@@ -123,7 +126,7 @@ async function readFormerRunId(run: RunContext, signal: AbortSignal | undefined)
  */
 async function firstEntry(
   run: RunContext,
-  from: { listing: WholeListing; found: FoundCheckpoints; formerRunId: string | null },
+  from: { listing: WholeListing; found: FoundCheckpoints; former: Run | null },
   signal: AbortSignal | undefined,
 ): Promise<CatalogEntry> {
   const entry = planEntry(run, from);
@@ -140,8 +143,8 @@ function planEntry(
   {
     listing,
     found: { checkpoints, skipped },
-    formerRunId,
-  }: { listing: WholeListing; found: FoundCheckpoints; formerRunId: string | null },
+    former,
+  }: { listing: WholeListing; found: FoundCheckpoints; former: Run | null },
 ): CatalogEntry {
   const { lineage, epoch: highest } = highestOf(listing);
   const epoch = highest + 1;
@@ -150,7 +153,7 @@ function planEntry(
   const held = skipped.filter(({ isHeld }) => isHeld).map(({ key }) => key);
   const reasons = [
     `the catalog was gone; rebuilt from ${checkpoints.length} manifests`,
-    ...(formerRunId === null ? [] : [`before, this was run ${formerRunId}`]),
+    ...(former === null ? [] : [`before, this was run ${former.runId}`]),
     ...held.map((key) => `skipped as asked, and held from every sweep: ${key}`),
   ];
   return {
@@ -172,7 +175,10 @@ function planEntry(
       atMs: machineTimeMs(run),
       attempt,
     },
-    state: rebuiltState(checkpoints, { lineage, epoch, attempt, txnId, skippedManifests: held }),
+    state: rebuiltState(checkpoints, {
+      ...{ lineage, epoch, attempt, txnId, skippedManifests: held },
+      policy: former?.policy,
+    }),
   };
 }
 

@@ -151,8 +151,8 @@ async function problemOf<T>(
 }
 
 /**
- * Receipts that the manifest repeats. Readers do not need them, but the manifest was made from
- * them.
+ * A problem for each damaged receipt of a manifest that holds copies of the file records. Readers
+ * use the copies. A damaged receipt still shows that the store changes records.
  */
 async function badReceipts(run: RunContext, manifest: Manifest, signal: AbortSignal): Promise<Problem[]> {
   if (refersToReceipts(manifest)) return [];

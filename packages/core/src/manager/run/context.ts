@@ -9,12 +9,17 @@ import type { RunParts } from '../records/index.ts';
 
 export type BeforeFirstSave = (records: Pick<ObjectStore, 'list'>, signal: AbortSignal) => Promise<void>;
 
+export interface RunFacts {
+  readonly runId: string;
+  readonly policy: Policy;
+}
+
 /** What one manager knows about the retention rules besides the catalog. */
 export interface KnownRules {
   /** The rules that the manager was opened with, until they are set for the run. */
   brought: Policy | undefined;
-  /** The rules in run.json, which never change; `undefined`: not read yet. */
-  written: Policy | undefined;
+  /** What run.json says, which never changes; `undefined`: not read yet. */
+  written: RunFacts | undefined;
 }
 
 /** Applies the retention rules after commits of this process. */

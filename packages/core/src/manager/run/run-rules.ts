@@ -1,37 +1,57 @@
 /** The retention rules of a run: who sets them, where they are stored. */
 
+import { CheckpointError } from '../../contract/errors.ts';
 import { decodeRecord, type Policy, runKey } from '../../format/index.ts';
 import { hasRules, NO_RULES, rulesText, samePolicy } from '../../plan/retention-policy.ts';
 import type { Head } from '../catalog/index.ts';
 import { getOrNull } from '../records/index.ts';
-import type { RunContext } from './context.ts';
+import type { RunContext, RunFacts } from './context.ts';
 import { decide, readRun } from './decide.ts';
 
 /**
  * The rules of the catalog or, if it has none, those of run.json. Costs one GET in the life of a
- * manager.
+ * manager. `Corrupt`: run.json is of another run, so its rules are not applied here. A rebuild,
+ * after which the ids differ too, puts the rules of run.json into the catalog.
  */
 export async function rulesInForce(
   run: RunContext,
-  { state }: Pick<Head, 'state'>,
+  head: Pick<Head, 'state' | 'runId'>,
   signal: AbortSignal | undefined,
 ): Promise<Policy> {
+  const rules = await findRules(run, head, signal);
+  if (rules !== null) return rules;
+  const { uri } = run.store;
+  const advice = ['set the rules of this run: `admin.setRetention`, or a save with rules'];
+  throw new CheckpointError(
+    'Corrupt',
+    `${runKey} is of run ${run.rules.written?.runId}, and the catalog is of run ${head.runId}: its retention rules are not applied`,
+    { context: { store: uri, key: runKey, advice } },
+  );
+}
+
+/** `null`: there are rules in run.json, and it is of another run. */
+async function findRules(
+  run: RunContext,
+  { state, runId }: Pick<Head, 'state' | 'runId'>,
+  signal: AbortSignal | undefined,
+): Promise<Policy | null> {
   if (state.policy) return state.policy;
   run.rules.written ??= await readWritten(run, signal);
-  return run.rules.written;
+  const { written } = run.rules;
+  return written.runId === runId || !hasRules(written.policy) ? written.policy : null;
 }
 
-async function readWritten(run: RunContext, signal: AbortSignal | undefined): Promise<Policy> {
+async function readWritten(run: RunContext, signal: AbortSignal | undefined): Promise<RunFacts> {
   const bytes = await getOrNull(run.records, runKey, signal);
   // The catalog defines the run. Other checks report that run.json is gone.
-  return bytes ? readRunRecord(run, bytes).policy : NO_RULES;
+  return bytes ? readRunRecord(run, bytes) : { runId: '', policy: NO_RULES };
 }
 
-/** Decodes run.json and remembers its rules. */
-export function readRunRecord(run: RunContext, bytes: Uint8Array): { runId: string; policy: Policy } {
+/** Decodes run.json and remembers it. */
+export function readRunRecord(run: RunContext, bytes: Uint8Array): RunFacts {
   const { runId, policy = NO_RULES } = decodeRecord('run', bytes, { key: runKey, store: run.store.uri });
-  run.rules.written = policy;
-  return { runId, policy };
+  run.rules.written = { runId, policy };
+  return run.rules.written;
 }
 
 /**
@@ -52,8 +72,8 @@ export async function setRules(
   policy: Policy,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const inForce = await rulesInForce(run, await readRun(run, signal), signal);
-  const isNew = !samePolicy(inForce, policy);
+  const inForce = await findRules(run, await readRun(run, signal), signal);
+  const isNew = inForce === null || !samePolicy(inForce, policy);
   if (isNew) {
     await decide(run, ({ state: { lineage, epoch } }) => ({ kind: 'policy', lineage, epoch, policy }), {
       what: `the rules "${hasRules(policy) ? rulesText(policy) : 'keep all'}"`,
