@@ -290,7 +290,7 @@ describe('a sweep that may not go on deletes nothing', () => {
     await next.save({ version: 8, buffers: { a: bytes(1) } });
     for (const key of keysOf(bucket, 'catalog/').slice(-2)) bucket.remove(key);
     await expectUntouched(bucket, 'StoreRegressed', /epoch 3.*only at lineage 1, epoch 2/);
-    // A new attempt that took over would begin epoch 3 again, and a sweep would then delete version 8.
+    // A new attempt that took over would begin epoch 3 again. A sweep would then delete version 8.
     await using after = processOn(bucket, { attempt: 'job-3' }).manager;
     const before = bucket.keys();
     expect(await failure(after.save({ version: 9, buffers: { a: bytes(1) } }))).toMatch(

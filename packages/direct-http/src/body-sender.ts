@@ -31,8 +31,8 @@ export class BodySender {
   }
 
   /**
-   * Number of slices sent, of all bodies, to see progress. Small bodies go out in one piece with the
-   * head and are not counted.
+   * Number of slices sent, of all bodies, to see progress. Small bodies are sent with the head, in
+   * one piece, and are not counted.
    */
   get slicesSent(): number {
     return this.#slicesSent;
