@@ -11,7 +11,8 @@ export interface ListTextOptions {
 }
 
 /**
- * A table of the checkpoints of a run, and their totals. Shows stored bytes if files are shared.
+ * A table of the checkpoints of a run, and their totals. If a checkpoint shares files with earlier
+ * ones, a column shows the bytes that were sent for each checkpoint itself.
  */
 export function listText(summaries: readonly CheckpointSummary[], options: ListTextOptions): string {
   if (summaries.length === 0) return 'no checkpoint yet';
@@ -46,7 +47,10 @@ function footer(summaries: readonly CheckpointSummary[], isShared: boolean): str
   return `${formatPlural(summaries.length, 'version')} · ${total((each) => each.sizeBytes)}${stored}`;
 }
 
-/** True if the total includes objects that were uploaded for versions no longer listed. */
+/**
+ * True if a listed version shares objects of a version that is no longer listed. The total of
+ * stored bytes does not count these objects.
+ */
 function sharesWithRemoved(summaries: readonly CheckpointSummary[]): boolean {
   const nameOf = ({ lineage, epoch, version }: CheckpointId) => `${lineage}.${epoch}.${version}`;
   const there = new Set(summaries.map(({ id }) => nameOf(id)));

@@ -6,8 +6,8 @@
 const POLYNOMIAL = 0x82f63b78; // Castagnoli, bits reversed
 
 /**
- * The product of two polynomials modulo the CRC's own, in the reflected form. After zlib's
- * `multmodp`.
+ * The product of two polynomials modulo the polynomial of the CRC, in the reflected form. After
+ * zlib's `multmodp`.
  */
 function multiply(a: number, b: number): number {
   let product = 0;

@@ -15,7 +15,8 @@ export interface RandomSource {
   /**
    * True: the bytes may change without `assertUnchanged` noticing. That is so for a file that
    * another program has mapped into its memory. To be sure, a reader must read all of it a second
-   * time before `assertUnchanged`, and compare, as a save does: see `readAgain`.
+   * time before `assertUnchanged`, and compare, as a save does. `readAgain` of `@holdfast/core`
+   * does this.
    */
   readonly mayHideChanges?: boolean | undefined;
   /**
@@ -88,8 +89,8 @@ export interface SinkDirectory {
 }
 
 /**
- * A set of files that appears completely or not at all. Exactly one of `publish` and `discard` ends
- * it.
+ * A set of files that appears completely or not at all. When all is written, call `publish`. To
+ * give up, also after a failed `publish`, call `discard`.
  */
 export interface RestoreTarget {
   open(file: SinkFile): Promise<RandomSink>;
@@ -99,9 +100,9 @@ export interface RestoreTarget {
    */
   makeDirectory?(directory: SinkDirectory): Promise<void>;
   /**
-   * Everything is written: makes it visible and durable. `Conflict`: another program has changed
-   * what was written, and nothing is visible; or it has replaced the result at the moment of
-   * publishing.
+   * Makes everything that was written visible and durable. `Conflict`: another program interfered.
+   * Either it changed what was written, and nothing was published. Or it replaced or removed the
+   * result at the moment of publishing.
    */
   publish(): Promise<void>;
   /** Removes what was written. Safe to repeat; never throws. */
@@ -109,9 +110,9 @@ export interface RestoreTarget {
 }
 
 /**
- * What may be lost when a new directory replaces one that is not empty. `true`: files that Holdfast
- * has written and that have not changed since. `'everything'`: all other files too. Some
- * directories are never replaced: a run or a part of one, a mount point, `/`, the working
+ * What may be lost when a new directory replaces one that is not empty. `false`: nothing. `true`:
+ * files that Holdfast has written and that have not changed since. `'everything'`: all other files
+ * too. Some directories are never replaced: a run or a part of one, a mount point, `/`, the working
  * directory, a home directory, and any directory that holds one of these.
  */
 export type Replace = boolean | 'everything';
@@ -150,9 +151,9 @@ export interface ScanOptions extends CallOptions {
   isExcluded?: ((name: string) => boolean) | undefined;
   /**
    * How to treat symbolic links below the directory: `refuse` (default) rejects them and `skip`
-   * ignores them. `follow` finds the file that a link leads to, or all files of that directory,
-   * under the name of the link. With `follow`, a link that leads nowhere, or to a directory that
-   * holds it, is `InvalidArgument`.
+   * ignores them. `follow` treats a link as what it leads to, a file or a directory with all its
+   * files, under the name of the link. With `follow`, a link that leads nowhere, or to a directory
+   * that holds it, is `InvalidArgument`.
    */
   links?: 'refuse' | 'skip' | 'follow' | undefined;
 }
@@ -169,13 +170,13 @@ export interface LocalFiles {
   openSource(path: string): Promise<RandomSource>;
   /**
    * Prepares a directory: files are written to a temporary sibling, and `publish` renames it into
-   * place. First it removes what a process that has certainly ended left beside the directory, and
-   * moves back an old directory that such a process had moved aside.
+   * place. First it cleans up after processes that have certainly ended: it removes what they left
+   * beside the directory, and moves back an old directory that they had moved aside.
    *
-   * `TargetExists`: `directory` is not empty, and `replace` does not cover all that is in it
-   * (context `foreignCount`: the number of files it does not cover), or it is not a directory
-   * (context `replaceable`: false). `InvalidArgument`: it is never replaced, even if empty, or it
-   * lies in a run.
+   * `TargetExists`: the path is not a directory (context `replaceable`: false). Or the directory is
+   * not empty, and `replace` does not allow the loss of all its files (context `foreignCount`: the
+   * number of files that may not be lost). `InvalidArgument`: the directory is one of those that
+   * are never replaced, even if empty, or it lies in a run.
    */
   openTarget(directory: string, options?: TargetOptions): Promise<RestoreTarget>;
 }

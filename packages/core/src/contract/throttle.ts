@@ -14,8 +14,9 @@ export interface Throttle {
   setBytesPerSecondMax(bytesPerSecondMax: number | null): void;
   /**
    * From now on no further payload is sent. Requests in flight finish, and so do their retries. A
-   * save that has sent all its payload continues to its commit. The pause counts against no time
-   * limit, except that of other writers that wait for this one (`commitTimeoutMs`). Safe to repeat.
+   * save that has sent all its payload continues to its commit. The pause does not count against
+   * the time limits of the save. But other writers that wait for this one do not wait longer than
+   * their `commitTimeoutMs`. Safe to repeat.
    */
   pause(): void;
   /** Safe to repeat. */
@@ -23,14 +24,14 @@ export interface Throttle {
 
   /**
    * The engine calls it, and so may a caller that sends other bytes under the same limit. Resolves
-   * when `sizeBytes` may be sent. First come, first served. In a span of t
-   * seconds it allows at most limit × (t + 0.1) bytes, and one request more. `Aborted` when the
-   * signal fires. `InvalidArgument`: not a whole number from 0.
+   * when `sizeBytes` may be sent. First come, first served. In a span of t seconds it allows at
+   * most limit × (t + 0.1) bytes, and one request more. `Aborted` when the signal fires.
+   * `InvalidArgument`: not a whole number from 0.
    */
   take(sizeBytes: number, signal?: AbortSignal): Promise<void>;
   /**
-   * Counts bytes that were sent without `take`; below 0: taken bytes that were not sent. Does not
-   * wait. `InvalidArgument`: not a whole number.
+   * Counts bytes that were sent without `take`. A negative `sizeBytes` returns bytes that were
+   * taken but not sent. Does not wait. `InvalidArgument`: not a whole number.
    */
   charge(sizeBytes: number): void;
 }

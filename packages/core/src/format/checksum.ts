@@ -165,7 +165,7 @@ function nativeBlake3(): NativeBlake3 | null {
 
 /**
  * False if the native module is not installed for this platform, does not load, or computes wrong
- * values. Nothing is hashed then.
+ * values. BLAKE3 is not computed then.
  */
 export function hasBlake3(): boolean {
   return nativeBlake3() !== null;

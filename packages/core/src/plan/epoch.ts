@@ -1,6 +1,7 @@
 /**
- * Whether a writer still owns its position. Each of its decisions checks this, and so does a
- * process that joins.
+ * Tells whether a process of a writer may still write: its attempt is current, and no newer process
+ * has replaced it. This is checked when the process joins and when it commits. Other decisions
+ * check only the lineage and epoch.
  */
 
 import type { State } from '../format/index.ts';
@@ -8,7 +9,10 @@ import { type Rejected, rejected } from './decision.ts';
 import { incarnationOf } from './state.ts';
 import type { WriterLife } from './transaction.ts';
 
-/** `undefined`: lineage and epoch are current. */
+/**
+ * `undefined`: `at` is the current lineage and epoch. `rolled-back`: only the lineage has changed.
+ * `fenced`: the epoch has changed, because a newer attempt owns the run.
+ */
 export function inEpochProblem(
   state: State,
   at: { readonly lineage: number; readonly epoch: number },
@@ -21,7 +25,7 @@ export function inEpochProblem(
   return rejected('fenced', `a newer attempt, "${state.attempt}", owns the run: ${passed}, and ${now}`);
 }
 
-/** `undefined`: no later process of the same writer is registered. */
+/** `undefined`: no newer process of the same writer is registered. */
 export function supersededProblem(state: State, own: WriterLife): Rejected | undefined {
   if (own.incarnation >= incarnationOf(state, own.writer)) return undefined;
   return rejected('superseded', `a newer process of writer ${own.writer} has registered`);

@@ -29,8 +29,8 @@ const BETTER_SENT = [
 ] as const satisfies readonly ErrorCode[];
 
 /**
- * Resolves to the copy after comparing it with the record. `null`: there is no copy, so the bytes
- * must be sent.
+ * Resolves to the copy, after comparing it with the record of the original. `null`: there is no
+ * copy, so the bytes must be sent.
  */
 export async function copyInStore(
   item: UploadItem,
@@ -57,7 +57,10 @@ export async function copyInStore(
   }
 }
 
-/** Each try uses a new key, so a try whose answer was lost needs no check. */
+/**
+ * Each try uses a new key. If the answer of a try was lost, a copy that it made stays unused until
+ * a sweep deletes it.
+ */
 function copy(
   { name }: UploadItem,
   copyKey: () => string,
@@ -77,7 +80,10 @@ function copy(
   });
 }
 
-/** Compares the store's checksum. If the store keeps none, the copy is read back. */
+/**
+ * Compares the store's checksum of the copy with the recorded one. If the store keeps none, the
+ * copy is read back.
+ */
 async function compare({ key, sizeBytes, crc32c }: ObjectInfo, file: StoredFile, run: Run): Promise<void> {
   const item = { file: { ...file, key }, level: 2 } as const;
   const [problem] = crc32c === undefined ? (await verifyFile(item, run, {})).problems : [];

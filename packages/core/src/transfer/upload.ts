@@ -1,7 +1,7 @@
 /**
  * Sends one file. Each part is read into memory of the pool, checksummed there once, and sent from
- * there. The memory is returned when the store has settled the call. Several turns run at once, so
- * one part is read while others are sent.
+ * there. The memory is returned when the store has settled the call. Several parts are in progress
+ * at once, so one is read while others are sent.
  */
 
 import { CheckpointError, type RandomSource } from '../contract/index.ts';
@@ -78,7 +78,7 @@ interface OpenSource extends Pick<RandomSource, 'sizeBytes' | 'mode' | 'mtimeMs'
   readInto(offsetBytes: number, bytes: Uint8Array, buffer: PooledBuffer): Promise<void>;
   /** As in a `RandomSource`. `crc32c`: of all bytes that were read. */
   assertUnchanged(crc32c: number): Promise<void>;
-  /** Parts should consist of whole units of this size, if possible. */
+  /** The size of a part should be a multiple of this, if possible. */
   readonly unitBytes?: number;
   /**
    * Limits how many sources are read at once, apart from the limit on requests. Bytes that were
@@ -97,12 +97,12 @@ interface PartToSend {
   readonly turns: FileTurns;
 }
 
-/** Result for a whole file. */
+/** Result for a file in one part: it was sent, or the store has it already. */
 type Sent = Pick<UploadedFile, 'key' | 'blake3' | 'known'>;
 
 type ReadPiece = Piece & { readonly buffer: PooledBuffer };
 
-/** A source of known size that can be read again. */
+/** Uploads a source of known size that can be read again. */
 class SourceUpload {
   readonly #name: string;
   readonly #item: Pick<UploadItem, 'known' | 'findFinished' | 'onKept'>;
@@ -179,9 +179,10 @@ class SourceUpload {
   }
 
   /**
-   * The file in parts, if the store has it already; `null`: it must be sent. Parts are read as long
-   * as some known file has the same ones. The first part is read alone, so a changed file costs the
-   * reading of one part. An object that a former process finished can be compared only as a whole.
+   * Reads a file in parts and looks for an equal file in the store; `null`: it must be sent.
+   * Reading stops when no known file has the same parts. The first part is read alone, so a changed
+   * file costs the reading of one part. But if a former process finished objects for this file, all
+   * of it is read: such an object has only one checksum, over all its bytes.
    */
   async #findInStore(
     partSizeBytes: number,
@@ -335,8 +336,8 @@ class SourceUpload {
 }
 
 /**
- * The caller's memory is copied into the pool. It is aligned there, and an abandoned call cannot
- * touch the caller's memory after the save.
+ * Copies the caller's memory into the pool. Memory of the pool is aligned as the store needs it.
+ * And a call that the save has abandoned cannot read the caller's memory later.
  */
 function bytesSource(bytes: Uint8Array): OpenSource {
   const sizeBytes = bytes.byteLength;

@@ -1,6 +1,6 @@
 /**
- * Builds the manifest from the receipts of all writers. What they delivered is read once. For
- * files, only the names stay in memory.
+ * Builds the manifest from the receipts of all writers. Each receipt and each file list is read
+ * once. From file lists, only the names of files and the keys of objects stay in memory.
  */
 
 import type { CheckpointId } from '../../contract/checkpoint-manager.ts';
@@ -18,12 +18,14 @@ import {
 } from '../records/index.ts';
 import type { RunContext } from '../run/index.ts';
 
-/** Receipts read at once. They are small, so this many keep a store busy. */
+/**
+ * Receipts read at once. Receipts are small, so it takes this many requests to keep a store busy.
+ */
 const RECEIPTS_AT_ONCE = 16;
 
 export interface GatherOptions {
   readonly id: CheckpointId;
-  /** Lives whose receipts count, in writer order. */
+  /** The process of each writer whose receipt goes into the manifest, in writer order. */
   readonly chosen: readonly WriterLife[];
   /** The caller's own receipt, which need not be read again. */
   readonly own: OwnReceipt | undefined;
@@ -34,7 +36,7 @@ export interface GatherOptions {
 
 /**
  * Cost: one GET for each receipt except the caller's own, one for each file list, and one list page
- * per 1,000 objects.
+ * per 1,000 objects of each checkpoint that holds objects of these files.
  *
  * `WorldSizeMismatch`: a receipt is in the wrong place or states another number of writers.
  * `Conflict`: two writers delivered the same name, or one delivered a file with the name of the
@@ -91,8 +93,9 @@ function assertBelongs(run: RunContext, id: CheckpointId, stored: StoredReceipt,
 }
 
 /**
- * The objects of all files, whatever their checkpoint. Looks twice: a listing in pages is not a
- * snapshot.
+ * Checks that the objects of all files are in the store. A file may share the object of an earlier
+ * checkpoint. An object that seems missing or has another size is listed once more: a listing in
+ * pages is not a snapshot.
  */
 class Payloads {
   readonly #run: RunContext;

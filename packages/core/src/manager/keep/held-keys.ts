@@ -13,15 +13,15 @@ import type { RunContext } from '../run/index.ts';
 const KEYS_REMEMBERED_MAX = 100_000;
 
 /**
- * By run, for the lifetime of its manager. A manifest never changes, so a later sweep need not
+ * For each run, as long as its manager exists. A manifest never changes, so a later sweep need not
  * read it again.
  */
 const remembered = new WeakMap<RunContext, Map<string, HeldKeys>>();
 
 /**
  * All keys that each checkpoint holds. Throws for the first record that cannot be read: without it,
- * the objects to keep are not known. Exception: the checkpoints for which `heldWithoutManifest` has
- * the answer.
+ * the objects to keep are not known. Exception: a checkpoint for which `heldWithoutManifest`
+ * returns keys.
  *
  * Cost: one GET per checkpoint, and one for each receipt and file list that it refers to. Records
  * that this manager has read before cost nothing.
@@ -84,8 +84,8 @@ export function heldWithoutManifest({ id, state, bases }: CatalogCheckpoint): He
 }
 
 /**
- * Forgets checkpoints that are gone. Keeps as many of the others as there is room for, from the
- * newest on.
+ * Selects what is remembered: the checkpoints of `held` from the newest to the oldest, until there
+ * is no room for more. All others are forgotten.
  */
 function newest(held: readonly { name: string; keys: HeldKeys }[]): Map<string, HeldKeys> {
   const kept = new Map<string, HeldKeys>();

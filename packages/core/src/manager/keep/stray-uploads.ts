@@ -1,6 +1,6 @@
 /**
- * Uploads in parts that no process can finish any more, found by the records of the run and by the
- * store's own list.
+ * Multipart uploads that no process can finish any more. The records of the run and the store's own
+ * list show them.
  */
 
 import { atATime } from '../../contract/at-a-time.ts';
@@ -79,7 +79,7 @@ async function readUpload(
   }
 }
 
-/** Bytes of the parts that the store holds; `null`: the upload has ended. Two requests. */
+/** Bytes of the parts that the store holds; `null`: the upload has ended. Cost: two requests. */
 export function measureUpload(
   run: RunContext,
   stray: StrayUpload,
@@ -89,7 +89,7 @@ export function measureUpload(
 }
 
 /**
- * Aborts the upload. Resolves to the bytes of its parts; `null`: it had ended before. Three
+ * Aborts the upload. Resolves to the bytes of its parts; `null`: it had ended before. Cost: three
  * requests.
  */
 export function stopUpload(
@@ -101,8 +101,9 @@ export function stopUpload(
 }
 
 /**
- * Resolves to the bytes of the parts before `work`. If `work` is repeated, the upload may be gone
- * by then, which is the wanted result.
+ * Runs `work` on the upload. Resolves to the bytes that its parts had before `work`; `null`: the
+ * upload had ended before. If an abort took effect but its answer was lost, the next try finds no
+ * upload. That is no error.
  */
 async function withUpload(
   run: RunContext,

@@ -1,9 +1,9 @@
 /**
  * Compares the catalog with the objects, by listings and records alone. Changes nothing.
  *
- * All objects are listed before the catalog is read, as in a sweep. A checkpoint committed
- * meanwhile is not in the listing, and one removed meanwhile is gone. So each suspected problem is
- * checked once more before it is reported.
+ * All objects are listed before the catalog is read, as in a sweep. So the objects of a checkpoint
+ * committed meanwhile are not in the listing. A checkpoint may also be removed while it is
+ * examined. Each suspected problem is therefore checked once more before it is reported.
  */
 
 import { atATime } from '../../contract/at-a-time.ts';
@@ -44,9 +44,7 @@ import {
 import { getByDigest, isUnreadable, ListedSizes, readManifest, readNamedSlices } from '../records/index.ts';
 import { assertOwnEntries, EVERYTHING, listRun, type RunContext, type WholeListing } from '../run/index.ts';
 
-/**
- * Objects of one kind that have a line of their own, for each checkpoint. The rest share one line.
- */
+/** Problems of one kind that get a line each, for each checkpoint. The rest share one line. */
 const NAMED_MAX = 10;
 /** Checkpoints examined at once. Each reads several receipts at a time. */
 const CHECKPOINTS_AT_ONCE = 4;
@@ -148,8 +146,9 @@ async function examine(
 }
 
 /**
- * Goes through all records of a checkpoint. `keys`: `undefined` if a record cannot be read and the
- * keys are not known without it. `suspects`: files whose object was not listed with its size.
+ * Goes through all records of a checkpoint. `keys`: the keys of all objects that a sweep must keep
+ * for it; `undefined`: they are not known, because a record cannot be read. `suspects`: files whose
+ * object was not listed with its size.
  */
 async function readWhole(
   run: RunContext,
@@ -175,7 +174,7 @@ async function readWhole(
   return { keys: held, suspects, unread };
 }
 
-/** What follows if a record cannot be read that tells which objects a checkpoint holds. */
+/** For messages: the consequence if a record that lists objects of a checkpoint cannot be read. */
 function consequenceOf(held: HeldKeys | undefined): string {
   return held
     ? 'the version is already quarantined, and everything sent for it stays'
@@ -200,8 +199,8 @@ async function missingFiles(
 }
 
 /**
- * Checks receipts whose files the manifest repeats. No reader needs these receipts, but the
- * manifest was built from them. One GET per writer.
+ * Checks the receipts of a manifest that holds copies of the file records. Readers use the copies,
+ * but the manifest was built from the receipts. One GET per writer.
  */
 async function damagedReceipts(
   run: RunContext,

@@ -25,7 +25,8 @@ export async function verify(run: RunContext, options: VerifyOptions): Promise<V
   const level = options.level ?? 2;
   const wanted = wantedReference(options.version);
   const choose = ({ state }: Head) => {
-    // A checkpoint that a rollback left behind can also be damaged, and can then block collection.
+    // A checkpoint that a rollback left behind can be verified too. If its records are damaged, no
+    // sweep starts until it is quarantined.
     const [found] = wanted === 'latest' ? [] : allReferredTo(state, wanted);
     return found?.rolledBack ? found : chooseCheckpoint(state, wanted);
   };
@@ -47,8 +48,9 @@ const UNSURE =
   'a second check found something else, so nothing was quarantined: answers are changed in transit from the store';
 
 /**
- * A quarantine is final, so one wrong answer must not cause it: at least one problem has to be the
- * same when the files concerned are read again, in full unless only sizes are compared.
+ * A quarantine is final, so one wrong answer of the store must not cause it. The files with
+ * problems are compared once more: at level 0 by size again, at the other levels by reading all
+ * their bytes. At least one problem must be the same both times.
  */
 async function mayBeRecorded(
   run: RunContext,
@@ -87,8 +89,8 @@ async function compare(
 }
 
 /**
- * The files of a checkpoint, one after the other. Collects problems of their records and of the
- * objects in the listing.
+ * The files of a checkpoint, one after the other. Collects the problems of their records, and of
+ * their objects as the store lists them.
  */
 class FileRecords {
   readonly #run: RunContext;
@@ -109,8 +111,8 @@ class FileRecords {
   }
 
   /**
-   * Files whose objects are listed with the right size: worth reading. Cost besides the records:
-   * one list page per 1,000 objects.
+   * Yields the files whose objects the store lists with the right size. The others become problems
+   * and need not be read. Cost besides the records: one list page per 1,000 objects.
    */
   async *good(level: 0 | 1 | 2): AsyncGenerator<VerifyItem, void, void> {
     const signal = this.#signal;
@@ -137,7 +139,10 @@ class FileRecords {
   }
 }
 
-/** The result of `read`, or the problem if it is damaged. Throws other errors. */
+/**
+ * Resolves to the result of `read`, or to a problem if `read` throws `Corrupt`. Throws other
+ * errors.
+ */
 async function problemOf<T>(
   name: string,
   read: () => Promise<T>,
@@ -163,8 +168,8 @@ async function badReceipts(run: RunContext, manifest: Manifest, signal: AbortSig
 }
 
 /**
- * The findings must be reported even if recording them fails. Only a stop by the caller, or the
- * loss of the lease, is an error here.
+ * Records the findings in the catalog. They must be reported even if that fails, so a failure only
+ * becomes a note. Exception: a stop by the caller, or the loss of the lease, is thrown.
  */
 async function record(
   run: RunContext,

@@ -6,7 +6,7 @@ import { refersToReceipts } from '../../plan/file-lists.ts';
 import { totalBytes } from '../../plan/stored-file.ts';
 import type { TransferOptions } from '../../transfer/index.ts';
 
-/** Passes progress of bytes and retries on to the caller. */
+/** Reports bytes and retries of a transfer to the caller's `onProgress`. */
 export function transferOptions(options: WaitOptions): TransferOptions {
   const { signal, onProgress } = options;
   if (!onProgress) return { signal };
@@ -17,7 +17,10 @@ export function transferOptions(options: WaitOptions): TransferOptions {
   };
 }
 
-/** For a checkpoint that is read as a whole. Without file names if those are read along the way. */
+/**
+ * The `planned` event for a checkpoint that is read as a whole. The event has no file names if the
+ * manifest refers to receipts, because those are read only during the transfer.
+ */
 export function plannedCheckpoint(
   { id, fileCount, sizeBytes }: CatalogCheckpoint,
   manifest: Manifest,

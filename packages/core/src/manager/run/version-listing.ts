@@ -5,15 +5,17 @@ import type { ObjectInfo } from '../../contract/object-store.ts';
 import { parseCheckpointPrefix, versionsPrefix } from '../../format/index.ts';
 import type { RunParts } from '../records/index.ts';
 
-/** Sorts after every key below a directory. */
+/** Appended to a directory, it sorts after every key below that directory. */
 export const LAST_CHARACTER = '\u{10ffff}';
 
 /** Returns whether more objects of this version are wanted. */
 type Visit = (object: ObjectInfo, id: CheckpointId | null, storeTimeMs: number) => boolean;
 
 /**
- * One list page per 1,000 objects. Further pages of a version that is not wanted are skipped.
- * `pageCountMax`: stop after so many pages; default: no limit. Resolves to whether all were listed.
+ * Calls `visit` for each object. One list page per 1,000 objects. If `visit` wants none of a page's
+ * objects and all are of one version, the remaining pages of this version are skipped.
+ * `pageCountMax`: stop after so many pages; default: no limit. Resolves to false if the listing
+ * stopped there.
  */
 export async function listVersions(
   run: RunParts,

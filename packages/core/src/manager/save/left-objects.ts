@@ -2,8 +2,8 @@
  * Objects that this and other processes of a writer have finished for a checkpoint that is still
  * open. A writer that was killed after some of its files need not send those again.
  *
- * As with parts that were left, a checksum kept by the store decides. The transfer compares it with
- * what the source holds now.
+ * Such an object is used only if the store keeps a checksum of it. The transfer compares this
+ * checksum with what the source holds now.
  */
 
 import { throwIfAborted, toCheckpointError } from '../../contract/errors.ts';
@@ -14,7 +14,10 @@ import type { RunContext } from '../run/index.ts';
 
 /** For a smaller object, asking takes as long as sending it. */
 const SIZE_BYTES_MIN = 1024 * 1024;
-/** Objects checked for one name and size. Further objects are the same file, sent again. */
+/**
+ * Objects checked for one name and size, those of the newest processes first. Further objects are
+ * most likely the same file, sent again.
+ */
 const OBJECTS_PER_FILE_MAX = 4;
 
 interface Left {
@@ -37,7 +40,8 @@ export class LeftObjects {
 
   /**
    * Objects of later incarnations come first. Empty if the store does not answer. Cost: one listing
-   * for all files, and one request for each object.
+   * for all files, and one request for each object with this name and size, up to
+   * `OBJECTS_PER_FILE_MAX`.
    */
   async find(name: string, sizeBytes: number, signal: AbortSignal): Promise<FinishedObject[]> {
     if (sizeBytes < this.#sizeBytesMin) return [];

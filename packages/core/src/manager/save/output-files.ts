@@ -14,7 +14,7 @@ import { Handoff } from './handoff.ts';
 import type { SaveSession } from './session.ts';
 import { checkFileCount } from './sources.ts';
 
-/** Longest wait of a stream's `abort` for its upload to end, whatever the store does. */
+/** A stream's `abort` waits at most this long for its upload to end. A slower upload ends later. */
 const END_TIMEOUT_MS = 800;
 
 export class OutputFiles {
@@ -22,13 +22,15 @@ export class OutputFiles {
   readonly #session: Pick<SaveSession, 'upload'>;
   /** In the order in which they were opened. */
   readonly #open = new Set<Output>();
-  /** By name. If several streams wrote one file, the last one to close counts. */
+  /** By name. If several streams wrote one file, the last one to close successfully counts. */
   readonly #whole = new Map<string, UploadedFile>();
-  /** By name: number of the latest-opened stream into the file that was closed. */
+  /**
+   * By name: the highest `number` among the streams that wrote the file and closed successfully.
+   */
   readonly #lastWhole = new Map<string, number>();
   /**
-   * By name: the latest-opened stream into the file that failed. Removed when a stream that was
-   * opened later is closed.
+   * By name: the failed stream with the highest `number`. Removed when a stream with a higher
+   * number closes successfully, because that stream wrote the file again.
    */
   readonly #failed = new Map<string, Output>();
   #count = 0;
@@ -100,7 +102,10 @@ interface Failure {
   readonly reason: unknown;
 }
 
-/** One stream into a file. It does not refer to the stream object, which the caller may drop. */
+/**
+ * One stream into a file. It holds no reference to the stream object. So a stream that the caller
+ * drops before closing it can be collected, and its file then fails.
+ */
 class Output {
   readonly name: string;
   /** Counts streams in the order in which they are opened. */
@@ -150,8 +155,8 @@ function streamInto(
   const failed = (reason: unknown) =>
     output.fail(reason ?? new CheckpointError('Aborted', 'the output stream was aborted'));
   return new WritableStream<Uint8Array>({
-    // `abort` of the sink waits for a pending write, which may wait for the store. The signal does
-    // not wait.
+    // The signal of the controller fires as soon as the stream is aborted. The sink's `abort` is
+    // called only after a pending write, which may wait for the store.
     start: (controller) => {
       const { signal } = controller as WritableStreamDefaultController & { readonly signal: AbortSignal };
       signal.addEventListener('abort', () => failed(signal.reason), { once: true });
