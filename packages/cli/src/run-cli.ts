@@ -34,7 +34,9 @@ export interface OutputStream extends ProgressStream {
   readonly isTTY?: boolean | undefined;
 }
 
-/** The parts of the environment that the program uses. */
+/**
+ * What the program uses of its process and machine: variables, streams, clock, terminal, signals.
+ */
 export interface Surroundings {
   readonly env: Environment;
   readonly stdout: OutputStream;
@@ -136,8 +138,8 @@ function sayWhatTheEnvironmentGave(values: OptionValues, call: Call): void {
 }
 
 /**
- * The result of a command whose one decision has taken effect, although its call could not report
- * that.
+ * The result of a command that makes one decision, if its call failed but the store, asked once
+ * more, said that the decision has taken effect. `null`: report the error.
  */
 function decidedAfterAll(thrown: unknown, { command, subject, style, reporter }: Call): CommandResult | null {
   const asked = isCheckpointError(thrown) ? askedOf(thrown) : null;
@@ -183,8 +185,8 @@ function conclude(result: CommandResult, ending: Ending, command: Command): numb
 }
 
 /**
- * Prints the error for people on standard error, and with `--json` for programs on standard output,
- * together with the findings.
+ * Prints the error for people on standard error. With `--json`, also prints it for programs on
+ * standard output, together with what the command found before.
  */
 function report(thrown: unknown, ending: Ending, found: JsonObject = {}): number {
   const { command, subject, reporter, manners, surroundings } = ending;
@@ -219,7 +221,7 @@ function mannersOf(values: OptionValues, { env, stdout, stderr }: Surroundings):
 
 /**
  * For a command line that calls no command (help, version or an error): finds the flags that affect
- * the output, one by one.
+ * the output. It looks for each flag separately, because the line as a whole may be invalid.
  */
 function mannersOfRaw(argv: readonly string[], surroundings: Surroundings): Manners {
   const end = argv.indexOf('--');
@@ -236,7 +238,8 @@ function isSetInEnvironment(option: Option<boolean>, env: Environment): boolean 
   try {
     return optionFromEnvironment(option, env) !== null;
   } catch {
-    // An invalid value is the error being reported, or will be after this one is corrected.
+    // Ignore an invalid value. It is the error being reported, or it will be reported once the
+    // present error is corrected.
     return false;
   }
 }

@@ -1,14 +1,15 @@
 /**
  * Parses answers that are documents. A truncated document must never pass for a complete one, even
- * if its framing says so.
+ * if it ends where its HTTP framing says.
  */
 
 import { DirectHttpError } from '@holdfast/direct-http';
 
 /**
- * Tells whether this is an XML document with such a root element. False: it is of another kind.
- * Throws `BAD_BODY` if its end is missing. `isOfStore`: the headers show that the store itself
- * answered, so that a document of another kind counts as changed on its way.
+ * Tells whether this is an XML document whose root element matches `roots`. False: it is a document
+ * of another kind. Throws `BAD_BODY` if the end of the document is missing. `isOfStore`: the
+ * headers show that the store itself answered. A document of another kind was then changed on its
+ * way, so it throws `BAD_BODY` too.
  */
 export function isXmlOf(xml: string, roots: RegExp, isOfStore = false): boolean {
   const isOfKind = hasRoot(xml.trimStart(), roots, isOfStore);
@@ -36,7 +37,7 @@ function hasRoot(text: string, roots: RegExp, isOfStore: boolean): boolean {
 
 /**
  * Parses a JSON value; undefined for a document of another kind. Throws `BAD_BODY` for a truncated
- * object. `isOfStore`: as above; then every document that is not JSON throws `BAD_BODY`.
+ * object. `isOfStore`: as in `isXmlOf`, so every document that is not JSON throws `BAD_BODY`.
  */
 export function jsonValue(json: string, isOfStore = false): unknown {
   const text = json.trim();

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 
 /**
  * TLS copies each write whole before it encrypts it, so large writes cost memory. Small writes cost
- * calls. On plain sockets the size does not matter. Slices also show how much was sent.
+ * calls. On plain sockets the size does not matter. A count of the slices sent also shows progress.
  */
 const SLICE_BYTES = 512 * 1024;
 
@@ -38,7 +38,7 @@ export class BodySender {
     return this.#slicesSent;
   }
 
-  /** The head is in latin1. A body that is copied at once is not kept. */
+  /** The head is in latin1. A small body is copied, so it is no longer used when this returns. */
   send(head: string, body: Uint8Array | undefined, onBytes?: () => void): void {
     if (body !== undefined && body.byteLength > 0 && body.byteLength <= COPIED_BYTES_MAX) {
       this.#socket.write(headAndBody(head, body));
@@ -53,7 +53,8 @@ export class BodySender {
   }
 
   #next(error: Error | null | undefined): void {
-    // The socket's 'error' event gives the cause, its 'close' event the end.
+    // After an error there is nothing to do here: the socket's 'error' event reports the cause, and
+    // its 'close' event the end.
     if (error || this.#body === undefined) return;
     this.#slicesSent++;
     this.#onBytes?.();

@@ -69,7 +69,7 @@ export class DirectHttpClient {
     const known = this.#origins.get(key);
     if (known !== undefined) return known;
     const host = hostHeader(request);
-    // One for all connections, and only with TLS: it holds the trusted certificates, which take
+    // All TLS connections share one secure context: it holds the trusted certificates, which take
     // long to parse.
     if (protocol === 'https:') this.#secureContext ??= createSecureContext(secureContextOptions(this.#ca));
     const secureContext = protocol === 'https:' ? this.#secureContext : undefined;

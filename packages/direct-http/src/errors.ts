@@ -14,7 +14,8 @@ export type Phase = 'queue' | 'connect' | 'head' | 'body';
  *   is chunked, or is encoded.
  * - `RANGE_MISMATCH`: the answer has other bytes than the requested range.
  * - `ETAG_MISMATCH`: the object has another ETag than the requested one.
- * - `TOO_LARGE`: the body is larger than the buffer, or than `bodyBytesMax` where it is collected.
+ * - `TOO_LARGE`: the body is larger than the buffer or, if it is read without one, than
+ *   `bodyBytesMax`.
  * - `ABORTED`: the signal fired; its reason is the cause.
  * - `TIMED_OUT`: no connection within the connect timeout, or no byte in either direction for the
  *   idle timeout.
@@ -58,7 +59,7 @@ export class DirectHttpError extends Error {
   readonly code: DirectHttpErrorCode;
   readonly phase: Phase;
   /**
-   * Bytes of the answer's body that had arrived. That many bytes of the destination may be
+   * Bytes of the answer's body that had arrived. That many bytes of the destination may have been
    * overwritten.
    */
   readonly bytes: number;

@@ -7,9 +7,10 @@ export function millisecondsOf({ mtimeNs }: Pick<BigIntStats, 'mtimeNs'>): numbe
 }
 
 /**
- * Converts a time for `utimes`, which truncates a double to nanoseconds. So the next double above
- * is passed. Otherwise a time that is set and read again could be a millisecond less. In this
- * century the double is within half a microsecond of the time.
+ * Converts a time to seconds for `utimes`, rounded up to the next double. `utimes` truncates the
+ * seconds to nanoseconds, and reading truncates these to milliseconds. Without the rounding, a time
+ * that is set and read again could be a millisecond less. In this century the result differs from
+ * the time by less than half a microsecond.
  */
 export function secondsOf(timeMs: number): number {
   return (timeMs / 1000) * (1 + Number.EPSILON);

@@ -10,8 +10,8 @@ import { isAtOrBelow } from './local-path.ts';
 import { parseMountInfo } from './mounts.ts';
 
 /**
- * Why the directory is never replaced; `null` if its place gives no reason. `path`: absolute,
- * without links.
+ * Returns why the directory is never replaced; `null`: nothing about its place forbids that.
+ * `path`: absolute, without links.
  */
 export async function protectionOf(fileSystem: FileSystem, path: string): Promise<string | null> {
   if (dirname(path) === path) return 'is the root of the file system';
@@ -57,7 +57,7 @@ async function homes(fileSystem: FileSystem): Promise<string[]> {
   return [...new Set([homedir(), ...listed])].filter((home) => home.startsWith('/'));
 }
 
-/** Tells whether the directory lies on the way from the root to `path`, including its end. */
+/** Tells whether `path` is the directory with this `identity`, or lies below that directory. */
 async function leadsThrough(fileSystem: FileSystem, path: string | null, identity: string): Promise<boolean> {
   const real = path === null ? null : await fileSystem.realpath(path).catch(() => null);
   for (let at = real; at !== null; at = dirname(at) === at ? null : dirname(at)) {

@@ -1,4 +1,7 @@
-/** Uncommitted blocks of a blob, which are an upload's data in Azure, and their commit. */
+/**
+ * In Azure, the data of an upload are uncommitted blocks of a blob. Lists such blocks and commits
+ * them.
+ */
 
 import type { TransportAnswer } from '@holdfast/cloud-http';
 import { blockListXml, parseBlockList } from './answers.ts';
@@ -20,7 +23,8 @@ export async function uncommittedBlocks(
 ): Promise<UploadBlock[]> {
   try {
     const { status, headers, body } = await connection.send({
-      // The request carries no bytes, so Azure accepts no customer-provided key with it.
+      // Not `read`, which would send a customer-provided encryption key: Azure accepts none with
+      // this request, because no bytes of the blob are sent.
       operation: 'other',
       method: 'GET',
       blob,
@@ -43,12 +47,12 @@ export async function uncommittedBlocks(
 export interface BlockCommit {
   /** Names of the blocks in base64, in the order of the blob. */
   readonly ids: readonly string[];
-  /** As headers. */
+  /** The blob's metadata, as headers of the request. */
   readonly metadata: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Makes a blob of blocks, unless there is one. */
+/** Makes a blob of the blocks. Fails if a blob of this name exists. */
 export function commitBlocks(
   connection: AzureConnection,
   blob: string,

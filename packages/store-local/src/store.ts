@@ -61,13 +61,14 @@ const CAPABILITIES: StoreCapabilities = {
   maxParts: 100_000,
   maxDeleteKeys: 1000,
   maxListKeys: 1000,
-  // The engine compares its own checksums when an object is read. A disk has none to compare on a
-  // write.
+  // The engine compares its own checksums when an object is read. A disk keeps no checksums that a
+  // write could be compared with.
   verifiesChecksums: false,
-  // `true` where processes can be told apart.
+  // The constructor sets `true` if processes can be told apart.
   resumesUploads: false,
   alignmentBytes: DIRECT_ALIGNMENT_BYTES,
-  // Small files share the syncs of their directory, so throughput grows up to about this many.
+  // Small files share the syncs of their directory, so throughput grows up to about this many calls
+  // at once.
   preferredConcurrency: 32,
   // libuv's number of threads keeps a disk busy. More would only use more memory.
   preferredPartConcurrency: 4,
@@ -81,13 +82,13 @@ export interface LocalComponents {
   /** Clock of this machine. */
   clock?: Pick<Clock, 'nowMs'> | undefined;
   /**
-   * CRC32C. Without it uploads cannot be resumed, because the parts that are present cannot be
-   * identified.
+   * CRC32C. Without it uploads cannot be resumed, because it identifies the parts that an earlier
+   * process wrote.
    */
   crc32c?: Crc32c | undefined;
   /** Default: from /proc. */
   processes?: Processes | undefined;
-  /** Space reserved for a full disk; 0: none. Default 1 MiB. */
+  /** Space kept in reserve, to be freed when the disk is full; 0: none. Default 1 MiB. */
   reserveBytes?: number | undefined;
 }
 
@@ -195,7 +196,8 @@ export class LocalStore implements ObjectStore {
       const opened = await this.#files.open(key);
       if (opened === null) {
         await this.#find(key);
-        throw this.#missing(key); // It was created only now.
+        // The object exists by now, but it was missing when it was opened.
+        throw this.#missing(key);
       }
       const { file, stats } = opened;
       try {
@@ -233,8 +235,8 @@ export class LocalStore implements ObjectStore {
       }
       const lengthBytes = Math.min(buffer.byteLength, Number(found.stats.size) - offsetBytes);
       if (lengthBytes <= 0) return 0;
-      // Reserve a whole number of blocks if there is space, so that the end of the file bypasses
-      // the page cache too.
+      // Read a whole number of blocks if the buffer has room for them, so that the end of the file
+      // bypasses the page cache too.
       const blocksBytes = Math.ceil(lengthBytes / DIRECT_ALIGNMENT_BYTES) * DIRECT_ALIGNMENT_BYTES;
       const room = buffer.subarray(0, Math.min(buffer.byteLength, blocksBytes));
       const count = await this.#openFiles.use(

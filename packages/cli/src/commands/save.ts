@@ -131,8 +131,8 @@ async function runSave(call: Call): Promise<CommandResult> {
 }
 
 /**
- * A scheduler that ends a job sends SIGTERM to all its processes and then waits, perhaps long
- * enough for this save.
+ * With `--after-sigterm` the save continues after SIGTERM for the given time. A scheduler that ends
+ * a job sends SIGTERM to all its processes and then waits, perhaps long enough for this save.
  */
 function outlastSigterm(call: Call): void {
   const forMs = call.get(afterSigterm);

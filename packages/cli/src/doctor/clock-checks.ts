@@ -1,4 +1,4 @@
-/** Compares the store's clock with this machine's. No guarantee depends on it. */
+/** Compares the store's clock with this machine's. No guarantee depends on a clock. */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import type { PatientClient } from '@holdfast/testkit';

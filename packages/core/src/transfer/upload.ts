@@ -279,7 +279,8 @@ class SourceUpload {
       try {
         await parts.sendPart(index, piece);
       } finally {
-        await hashed?.catch(() => undefined); // an earlier part may fail; its own read reports that
+        // Rejects if the read of an earlier part failed. The call for that part reports it.
+        await hashed?.catch(() => undefined);
         piece.buffer.release();
       }
       this.#progress.add(piece.bytes.byteLength);

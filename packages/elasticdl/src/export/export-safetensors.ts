@@ -61,9 +61,11 @@ export interface ExportResult {
   readonly sizeBytes: number;
   /** Version of the model. */
   readonly version: number;
-  /** In the order of their bytes. */
+  /** In the order of their positions in the file. */
   readonly tensors: readonly ExportedTensor[];
-  /** Names of tables that were left out as slots of an optimizer. */
+  /**
+   * Names of tables that were left out because they hold an optimizer's slots for another table.
+   */
   readonly dropped: readonly string[];
 }
 
@@ -76,14 +78,15 @@ const EXTENSION = /\.safetensors$/;
 
 /**
  * Merges all shards into one file. Both files appear only after every source is verified; until
- * then existing files stay unchanged. Values and ids are read once, but ids of dense tables twice.
- * A dense table that does not fit into a quarter of `bufferBytes` is written in pieces; each piece
- * holds rows of consecutive ids. If no two ids are consecutive, each piece is one row.
+ * then existing files stay unchanged. Values are read once. Ids of sparse tables are read once,
+ * those of dense tables twice. A dense table that does not fit into a quarter of `bufferBytes` is
+ * written in pieces; each piece holds rows of consecutive ids. If no two ids are consecutive, each
+ * piece is one row.
  *
- * `InvalidArgument`: wrong options, a dense table without a row for an id (found before anything is
- * written), or two tensors of one name. `TargetExists`, `Denied`, `StorageFull`: from the files.
- * Otherwise as `scatterModel`. If only the JSON cannot be published, the safetensors file stays in
- * place, whole.
+ * `InvalidArgument`: wrong options, a dense table in which the row of some id is missing (found
+ * before anything is written), or two tensors of one name. `TargetExists`, `Denied`, `StorageFull`:
+ * one of the two files cannot be written. Otherwise as `scatterModel`. If only the JSON cannot be
+ * published, the safetensors file stays in place, whole.
  */
 export async function exportSafetensors(
   set: ShardSet,

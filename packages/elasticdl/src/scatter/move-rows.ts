@@ -1,6 +1,7 @@
 /**
- * The second pass: reads values once, in order, and copies them to a buffer for each shard. A full
- * buffer goes to its sink.
+ * Moves the rows of tables, after a first pass over the ids has assigned each row to a new shard
+ * (`divide-ids.ts`). Reads the values once, in order, and copies each row to the buffer of its
+ * shard. A full buffer goes to the sink of the shard.
  */
 
 import { DIRECT_ALIGNMENT_BYTES } from '@holdfast/local-files';
@@ -19,13 +20,13 @@ const ID_BYTES = 8;
 export interface MoveOptions {
   readonly sources: readonly OnceSource[];
   readonly destinations: Destinations;
-  /** By slot. */
+  /** By slot: the index of a new shard among the wanted ones. */
   readonly sinks: readonly ShardSink[];
   readonly spool: IdSpool;
   readonly arena: Arena;
   /** Fired by the first failure. */
   readonly stop: AbortController;
-  /** Called when wanted bytes of a file were read and copied. */
+  /** Called when rows of a file were read and copied, with the bytes of their values. */
   readonly onMoved: (file: number, bytes: number) => void;
 }
 
@@ -61,7 +62,7 @@ export async function moveRows(tables: readonly DividedTable[], options: MoveOpt
 /** A buffer that is being filled for one sink. */
 interface Filling {
   readonly stretch: Stretch;
-  /** Offsets of values and ids in the arena. */
+  /** Offsets of values and ids in the arena, in bytes. */
   readonly valuesAt: number;
   readonly idsAt: number;
 }
@@ -72,9 +73,9 @@ class RowWriter {
   readonly #free: Pool<Stretch>;
   readonly #outlets: Outlets;
   readonly #filling: (Filling | null)[];
-  /** By slot: rows of the table that the sink has received. */
+  /** By slot: number of rows of the current table that were passed to the sink. */
   readonly #sentRows: Float64Array;
-  /** By slot: settles when all calls so far have. Never rejects. */
+  /** By slot: settles when all calls of the sink so far have settled. Never rejects. */
   readonly #calls: Promise<void>[];
   #table: DividedTable | null = null;
   #slots = new Uint32Array(0);

@@ -3,11 +3,11 @@ import type { ShardSet } from '../shard-set.ts';
 import type { DividedTable } from './divide-ids.ts';
 import type { DenseMove } from './move-dense.ts';
 
-/** Reports the progress of moving, by the files that are read. */
+/** Reports how many bytes of rows and variables were moved, for each file that is read. */
 export class MoveProgress {
   readonly #set: ShardSet;
   readonly #report: ((event: ProgressEvent) => void) | undefined;
-  /** By file. */
+  /** By index of the file: bytes to move. */
   readonly #totalBytes: Float64Array;
   readonly #doneBytes: Float64Array;
 

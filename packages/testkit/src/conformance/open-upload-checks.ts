@@ -4,7 +4,10 @@ import { expectEqual, expectRejection, expectTrue } from './expect.ts';
 import type { Scratch } from './scratch.ts';
 import { complete, putPart } from './upload-checks.ts';
 
-/** Clocks differ, and a listing may report the time of the client that began the upload. */
+/**
+ * Largest difference between `beganAtMs` of a new upload and this machine's clock. Clocks differ,
+ * and a listing may report the time by the clock of the client that began the upload.
+ */
 const AGE_MS_MAX = 60 * 60_000;
 
 /** Passes for a store without `listUploads`. */

@@ -8,8 +8,9 @@ export interface Policy {
   /** Further workers wait until one leaves. At most 1,024. */
   readonly maxWorkers: number;
   /**
-   * How long a worker waits for the others, in milliseconds. It must be longer than any step and
-   * any save. 1 to 2^31 - 1.
+   * How long a worker waits for the others, at the rendezvous and in each group call, in
+   * milliseconds. It must be longer than any step and any save: workers that the others wait for
+   * longer are expelled. 1 to 2^31 - 1.
    */
   readonly timeoutMs: number;
 }

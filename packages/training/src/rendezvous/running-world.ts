@@ -1,6 +1,6 @@
 /**
- * The workers that met, until the first of them leaves: their group calls and their votes on
- * meeting again.
+ * One world: the workers that met, until the first of them leaves. It handles their group calls,
+ * and their votes on whether a new rendezvous is due.
  */
 
 import type { Call, Tell } from './answers.ts';
@@ -27,7 +27,7 @@ interface Vote {
 }
 
 export class RunningWorld {
-  /** By rank. */
+  /** Ids of the workers, by rank. */
   readonly members: readonly number[];
   readonly #tell: Tell;
   readonly #gatherings = new Map<number, Gathering>();
@@ -81,7 +81,7 @@ export class RunningWorld {
     this.#tell(call, { outcome: 'vote', isDue: vote.isDue || this.hasEnded });
   }
 
-  /** Ends the world: workers that wait in a group call get `why`, and so do later calls. */
+  /** Ends the world. Pending and later group calls are answered with `why`. */
   end(why: string): void {
     if (this.hasEnded) return;
     this.#endedWhy = why;
@@ -91,7 +91,7 @@ export class RunningWorld {
     this.#gatherings.clear();
   }
 
-  /** Workers that the others have waited for too long. */
+  /** Workers that are missing in a group call that has timed out. */
   overdue(nowMs: number): number[] {
     const late = [...this.#gatherings.values()].filter(({ dueMs }) => dueMs <= nowMs);
     return this.members.filter((member) => late.some(({ brought }) => !brought.has(member)));

@@ -7,8 +7,8 @@ import type { Copied } from './copy-sources.ts';
 export type ReadCopies = (offsetBytes: number, buffer: Uint8Array) => Promise<void>;
 
 /**
- * `giveBack` is called once. Later reads are `InvalidArgument`, because the memory or file may hold
- * other bytes by then.
+ * The first `release` calls `giveBack`. Later reads are `InvalidArgument`, because the memory or
+ * file may hold other bytes by then.
  */
 export function stageOf(
   copied: readonly Copied[],
@@ -51,7 +51,7 @@ function copiedSource({ startBytes, sizeBytes, mode, mtimeMs }: Copied, read: Re
   };
 }
 
-/** `InvalidArgument`: a staging holds one stage at a time. */
+/** `InvalidArgument`: a staging can hold the copies of only one save at a time. */
 export function stageStillHeld(): CheckpointError {
   return new CheckpointError(
     'InvalidArgument',

@@ -1,4 +1,4 @@
-/** Copies on a fast disk, or in a file system in memory. */
+/** A staging that copies the files of a save to a fast disk, or to a file system in memory. */
 
 import { constants } from 'node:fs';
 import { join } from 'node:path';
@@ -36,8 +36,8 @@ const PIECE_BYTES = 8 * 1024 * 1024;
 
 export interface DirectoryStagingOptions {
   /**
-   * On a fast disk, or `/dev/shm`. It must exist: a missing directory more likely means that a disk
-   * is not mounted.
+   * On a fast disk, or `/dev/shm`. It must exist and is not created: a missing directory most
+   * likely means that a disk is not mounted.
    */
   directory: string;
   /** Limit for all copies of a save together. Default: limited only by the disk. */
@@ -132,7 +132,8 @@ export class DirectoryStaging implements Staging {
   async #removeNames(): Promise<void> {
     for (const { name } of await this.#fileSystem.readdir(this.directory)) {
       const text = name.toString();
-      // Other users' files cannot be removed; they take no space.
+      // Ignore failures: files of other users cannot be removed, but these are empty and take no
+      // space.
       if (text.startsWith(NAME_PREFIX))
         await this.#removeName(join(this.directory, text)).catch(() => undefined);
     }

@@ -31,8 +31,8 @@ import {
 import type { Saver } from './saver.ts';
 
 /**
- * How long the store may take, after the notice, to name the newest durable version if nothing else
- * is waited for.
+ * If there is nothing else to wait for, the report still waits for the store to name the newest
+ * durable version, but only until this long after the notice.
  */
 const LATEST_TIMEOUT_MS = 2000;
 
@@ -68,8 +68,8 @@ const OPTIONS: Rules<PreemptionOptions> = {
 };
 
 /**
- * Releases the hold. With an error: what should have been saved is not saved. Safe to repeat: the
- * first call counts.
+ * Releases the hold. Pass an error if the state could not be saved: the report then states a loss,
+ * unless a later save has become durable. Safe to repeat: the first call counts.
  */
 export type ReleaseHold = (error?: unknown) => void;
 
@@ -87,8 +87,8 @@ export class Preemption implements Disposable {
   readonly saver: Saver;
   /**
    * Resolves when no save is in flight and no hold is left, or at the deadline, whichever is first.
-   * Never rejects. A save in flight at the deadline continues: a writer that saves the same in the
-   * same attempt need not upload its bytes again.
+   * Never rejects. A save in flight at the deadline continues. Its uploads stay useful: a writer
+   * that saves the same in the same attempt need not send these bytes again.
    */
   readonly finished: Promise<PreemptionReport>;
   readonly #deadlineMs: number;
@@ -98,12 +98,13 @@ export class Preemption implements Disposable {
   readonly #notice = new AbortController();
   readonly #deadline = Promise.withResolvers<void>();
   readonly #end = Promise.withResolvers<PreemptionReport>();
-  /** Ends the sleeps of the deadlines. */
+  /** Ends the timers, and the reading of the newest version, when the report is made. */
   readonly #ending = new AbortController();
   readonly #holds = new Set<Hold>();
   #report: PreemptionReport | null = null;
   /**
-   * Set while the saver is asked to settle; `newest` is the last save that it had committed before.
+   * Set while `settled` of the saver is awaited. `newest`: the last save that the saver had
+   * committed when the wait began.
    */
   #settling: { readonly newest: Saver['newest'] } | null = null;
   #failure: { readonly loss: Loss; readonly newestThen: Saver['newest'] } | null = null;
@@ -137,8 +138,9 @@ export class Preemption implements Disposable {
   }
 
   /**
-   * Gives a notice by code, for example from the cloud's API or because the job's time is up. After
-   * several notices the earliest deadline counts. Default: the `deadlineMs` of the constructor.
+   * Gives a notice by code, for example from the cloud's API or because the job's time is up.
+   * Default of `deadlineMs`: the value given to the constructor. After several notices the earliest
+   * deadline counts.
    */
   request(notice: { readonly deadlineMs?: number | undefined } = {}): void {
     checkOptions(notice, { deadlineMs: optional(deadline) });
@@ -159,8 +161,9 @@ export class Preemption implements Disposable {
 
   /**
    * For code that still has something to save after a notice: `finished` waits until the returned
-   * function is called. If the hold is still there at the deadline, `loss` is called. It returns
-   * what is lost, as words that follow "the last state", or `null` for nothing.
+   * function is called. If the hold is still there at the deadline, `loss` is called. It completes
+   * the sentence "the last state …" of the report, for example with "was not copied", or returns
+   * `null` if nothing is lost.
    */
   hold(loss: () => string | null): ReleaseHold {
     const hold: Hold = { loss, over: Promise.withResolvers() };
@@ -239,7 +242,7 @@ export class Preemption implements Disposable {
         return lossByError(error, null);
       }
     }
-    // A version that became durable after the failure includes what the failed save held.
+    // A version that became durable after the failure holds a later state, so nothing is lost.
     return this.#failure?.newestThen === this.saver.newest ? this.#failure.loss : null;
   }
 }
