@@ -3,18 +3,13 @@
  * reported outcomes with the store.
  */
 
-import {
-  type Clock,
-  createCheckpointManager,
-  isCheckpointError,
-  type RunManager,
-  systemClock,
-} from '@holdfast/core';
+import { createCheckpointManager, isCheckpointError, type RunManager } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { FAULTS, FaultyStore } from '@holdfast/testkit';
 import type { Cloud } from '../servers/clouds.ts';
 import type { Cut, CutPoint, CuttingProxy, Exchange } from '../servers/cutting-proxy.ts';
 import { type BucketView, partsOfBucket, type TestBucket } from '../servers/test-bucket.ts';
+import { MovedClock } from './moved-clock.ts';
 import { isCall } from './requests.ts';
 
 const BYTES = new TextEncoder().encode('the bytes to save');
@@ -43,33 +38,8 @@ interface Said {
   readonly token: string | undefined;
 }
 
-/** Longer than any deadline. A deadline that wakes before its time would wait again. */
+/** Longer than any deadline. */
 const AHEAD_MS = 3600_000;
-
-/** A clock whose deadlines end when the test says so. */
-class EndingClock implements Clock {
-  #over = Promise.withResolvers<void>();
-  #aheadMs = 0;
-
-  nowMs(): number {
-    return systemClock.nowMs();
-  }
-
-  monotonicMs(): number {
-    return systemClock.monotonicMs() + this.#aheadMs;
-  }
-
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    const slept = systemClock.sleep(ms, signal);
-    return ms >= 60_000 ? Promise.race([slept, this.#over.promise]) : slept;
-  }
-
-  endDeadlines(): void {
-    this.#aheadMs += AHEAD_MS;
-    this.#over.resolve();
-    this.#over = Promise.withResolvers();
-  }
-}
 
 /** The URI of the run of this name in the bucket, for a client that connects to `endpoint`. */
 export function runUri(bucket: TestBucket, name: string, endpoint: string): string {
@@ -81,7 +51,7 @@ export function runUri(bucket: TestBucket, name: string, endpoint: string): stri
 export class CutRun {
   readonly #places: Places;
   readonly #name: string;
-  readonly #clock = new EndingClock();
+  readonly #clock = new MovedClock();
   readonly #store: FaultyStore;
   /** Connects through the proxy. */
   readonly #writer: RunManager;
@@ -146,7 +116,7 @@ export class CutRun {
 
   #faultNow() {
     if (!this.#lastCut?.exchange) return undefined;
-    this.#clock.endDeadlines();
+    this.#clock.skip(AHEAD_MS);
     return FAULTS.loseRequest;
   }
 

@@ -157,15 +157,12 @@ export function latestOf(state: State): CatalogCheckpoint | undefined {
  * one pass over `checkpoints`.
  */
 export function stateProblem({ latest, top, checkpoints }: State): string | undefined {
-  const isOffered = ({ state, rolledBack }: CatalogCheckpoint) => state === 'LIVE' && !rolledBack;
   for (const [index, { id }] of checkpoints.entries()) {
     const before = checkpoints[index - 1]?.id;
     if (before !== undefined && compareCommits(before, id) >= 0)
       return `its checkpoints are not in order of commit: ${idText(before)} stands before ${idText(id)}`;
   }
-  const above = checkpoints.find(
-    ({ id, rolledBack }) => !rolledBack && (top === undefined || id.version > top),
-  );
+  const above = checkpoints.find(({ id, rolledBack }) => !rolledBack && id.version > top);
   if (above !== undefined) return `its highest version is ${top}, and ${idText(above.id)} is on the path`;
   const offered = checkpoints.findLast(isOffered);
   if (latest === undefined) return offered && `it names no latest, and ${idText(offered.id)} is live`;
@@ -173,9 +170,13 @@ export function stateProblem({ latest, top, checkpoints }: State): string | unde
   if (found === undefined) return `its latest, ${idText(latest)}, is not among its checkpoints`;
   if (!isOffered(found))
     return `its latest, ${idText(latest)}, is not live, or was left behind by a rollback`;
-  return offered === found
-    ? undefined
-    : `its latest is ${idText(latest)}, and ${idText(offered?.id ?? latest)} is newer`;
+  const isOlder = offered !== undefined && offered !== found;
+  return isOlder ? `its latest is ${idText(latest)}, and ${idText(offered.id)} is newer` : undefined;
+}
+
+/** Live, and not left behind by a rollback. */
+function isOffered({ state, rolledBack }: CatalogCheckpoint): boolean {
+  return state === 'LIVE' && !rolledBack;
 }
 
 /**
@@ -183,9 +184,7 @@ export function stateProblem({ latest, top, checkpoints }: State): string | unde
  */
 export function newestLive(state: State, before?: CheckpointId): CatalogCheckpoint | undefined {
   const isWanted = (id: CheckpointId) => before === undefined || compareCommits(id, before) < 0;
-  const found = state.checkpoints.findLast(
-    ({ id, rolledBack, state }) => !rolledBack && state === 'LIVE' && isWanted(id),
-  );
+  const found = state.checkpoints.findLast((each) => isOffered(each) && isWanted(each.id));
   const page = state.pages.findLast((ref) => ref.livePathCount > 0 && isWanted(ref.first));
   if (page && (!found || compareCommits(found.id, page.last) < 0)) demandPages([page]);
   return found;
@@ -202,7 +201,7 @@ export function stateNameOf({ id, state }: CatalogCheckpoint): CheckpointStateNa
 /** Number of live checkpoints on the path. Needs no page. */
 export function countLivePath(state: State): number {
   const inPages = state.pages.reduce((total, { livePathCount }) => total + livePathCount, 0);
-  return inPages + state.checkpoints.filter((each) => !each.rolledBack && each.state === 'LIVE').length;
+  return inPages + state.checkpoints.filter(isOffered).length;
 }
 
 /** True if another checkpoint is live, and verified if `isVerified` is set. Needs no page. */

@@ -28,7 +28,7 @@ import {
   assertNotOutlived,
   assertOwnEntries,
   type RunContext,
-  readRunRecord,
+  rememberRunRecord,
   tellingWhatStands,
   unknownDecision,
 } from '../run/index.ts';
@@ -252,7 +252,7 @@ async function ensureRun(run: RunContext, signal: AbortSignal): Promise<string> 
   const created = there
     ? { isOurs: false as const, bytes: there }
     : await createRecord(run, runKey, bytes, signal);
-  return readRunRecord(run, created.isOurs ? bytes : created.bytes).runId;
+  return rememberRunRecord(run, created.isOurs ? bytes : created.bytes).runId;
 }
 
 /**

@@ -18,8 +18,8 @@ export interface RunFacts {
 export interface KnownRules {
   /** The rules that the manager was opened with, until they are set for the run. */
   brought: Policy | undefined;
-  /** What run.json says, which never changes; `undefined`: not read yet. */
-  written: RunFacts | undefined;
+  /** What run.json says, which never changes; `null`: it is missing; `undefined`: not read yet. */
+  written: RunFacts | null | undefined;
 }
 
 /** Applies the retention rules after commits of this process. */

@@ -9,7 +9,6 @@ import {
   writersPrefix,
 } from '../../format/index.ts';
 import type { Head } from '../catalog/index.ts';
-import { listClaims } from '../records/index.ts';
 import type { RunContext } from './context.ts';
 
 const RESTORE_OR_REBUILD =
@@ -29,7 +28,7 @@ export async function assertNotLost(
   signal: AbortSignal | undefined,
   consequence = 'nothing is written',
 ): Promise<void> {
-  const key = await findRunKey(run, signal);
+  const key = await findRunKey(run, [writersPrefix, versionsPrefix], signal);
   if (key === undefined) return;
   // Another process may have begun the run after the catalog was listed.
   const { seq } = await run.catalog.read(signal);
@@ -49,22 +48,26 @@ export async function assertNotOutlived(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const { lineage, epoch } = head.state;
-  const [claim] = await listClaims(run, { lineage, epoch: epoch + 1, signal });
-  if (claim === undefined) return;
+  const prefix = claimPrefix(lineage, epoch + 1);
+  if ((await findRunKey(run, [prefix], signal)) === undefined) return;
   // Another attempt may have begun that epoch after the catalog was read.
   const { seq } = await run.catalog.read(signal);
   if (seq > head.seq) return;
   const { uri } = run.store;
-  const key = claimPrefix(lineage, epoch + 1);
   throw new CheckpointError(
     'StoreRegressed',
-    `${uri} has claims below ${key}, but the catalog is only at epoch ${epoch}: it has lost entries, or an older catalog was restored, so nothing is written`,
-    { context: { store: uri, key, advice: [RESTORE_OR_REBUILD] } },
+    `${uri} has claims below ${prefix}, but the catalog is only at epoch ${epoch}: it has lost entries, or an older catalog was restored, so nothing is written`,
+    { context: { store: uri, key: prefix, advice: [RESTORE_OR_REBUILD] } },
   );
 }
 
-async function findRunKey(run: RunContext, signal: AbortSignal | undefined): Promise<string | undefined> {
-  for (const prefix of [writersPrefix, versionsPrefix]) {
+/** A key of a claim or of a checkpoint's object; `undefined`: there is none below these prefixes. */
+async function findRunKey(
+  run: RunContext,
+  prefixes: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  for (const prefix of prefixes) {
     for await (const { objects } of run.records.list(prefix, { signal })) {
       const found = objects.find(({ key }) => parseClaimKey(key) ?? parseCheckpointPrefix(key));
       if (found) return found.key;

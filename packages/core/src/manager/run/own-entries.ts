@@ -1,10 +1,11 @@
 /** Detects a catalog whose newest entry belongs to another run. */
 
 import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
-import { catalogKey, decodeRecord, runKey } from '../../format/index.ts';
+import { type CatalogEntry, catalogKey, decodeRecord } from '../../format/index.ts';
 import type { Catalog, Head } from '../catalog/index.ts';
 import { getOrNull } from '../records/index.ts';
 import type { RunContext } from './context.ts';
+import { readRunRecord } from './run-record.ts';
 
 /** Catalogs whose newest entry is of their own run. Later entries are compared with it. */
 const own = new WeakSet<Catalog>();
@@ -15,8 +16,8 @@ const own = new WeakSet<Catalog>();
  * of that run over this one. It hides the checkpoints of this run, and a sweep would delete them.
  *
  * An entry is its own run's if it has the id in run.json. After a rebuild it has another id. Then
- * the entries that lead to it without a gap have its id too: a rebuild leaves a gap. Cost: one GET
- * in the life of a manager; after a rebuild a list request and another GET.
+ * the entries that lead to it without a gap have its id too: a rebuild leaves a gap. Cost: the
+ * GET of run.json, once in the life of a manager; after a rebuild a list request and another GET.
  */
 export async function assertOwnEntries(
   run: RunContext,
@@ -24,27 +25,32 @@ export async function assertOwnEntries(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   if (head.seq === 0 || own.has(run.catalog)) return;
-  const ofRun = await runIdIn(run, runKey, 'run', signal);
+  const ofRun = await runIdIn(readRunRecord(run, signal));
   if (ofRun !== head.runId) {
     const seqs = new Set(await run.catalog.listSeqs(signal));
     let lowest = head.seq;
     while (seqs.has(lowest - 1)) lowest--;
-    const before = await runIdIn(run, catalogKey(lowest), 'catalog-entry', signal);
+    const before = await runIdIn(readEntry(run, lowest, signal));
     if (before !== undefined && before !== head.runId) throw foreign(run, head, lowest, before);
   }
   own.add(run.catalog);
 }
 
-/** `undefined`: the record is missing or damaged, so it tells nothing. */
-async function runIdIn(
+/** Without the checks of `Catalog.entry`, which refuses an entry of another run. */
+async function readEntry(
   { records, store }: RunContext,
-  key: string,
-  type: 'run' | 'catalog-entry',
+  seq: number,
   signal: AbortSignal | undefined,
-): Promise<string | undefined> {
+): Promise<CatalogEntry | null> {
+  const key = catalogKey(seq);
   const bytes = await getOrNull(records, key, signal);
+  return bytes && decodeRecord('catalog-entry', bytes, { key, store: store.uri });
+}
+
+/** `undefined`: the record is missing or damaged, so it tells nothing. */
+async function runIdIn(reading: Promise<{ readonly runId: string } | null>): Promise<string | undefined> {
   try {
-    return bytes ? decodeRecord(type, bytes, { key, store: store.uri }).runId : undefined;
+    return (await reading)?.runId;
   } catch (error) {
     if (isCheckpointError(error, 'Corrupt')) return undefined;
     throw error;

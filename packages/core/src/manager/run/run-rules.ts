@@ -1,12 +1,12 @@
 /** The retention rules of a run: who sets them, where they are stored. */
 
 import { CheckpointError } from '../../contract/errors.ts';
-import { decodeRecord, type Policy, runKey } from '../../format/index.ts';
+import { type Policy, runKey } from '../../format/index.ts';
 import { hasRules, NO_RULES, rulesText, samePolicy } from '../../plan/retention-policy.ts';
 import type { Head } from '../catalog/index.ts';
-import { getOrNull } from '../records/index.ts';
-import type { RunContext, RunFacts } from './context.ts';
+import type { RunContext } from './context.ts';
 import { decide, readRun } from './decide.ts';
+import { readRunRecord } from './run-record.ts';
 
 /**
  * The rules of the catalog or, if it has none, those of run.json. Costs one GET in the life of a
@@ -36,22 +36,10 @@ async function findRules(
   signal: AbortSignal | undefined,
 ): Promise<Policy | null> {
   if (state.policy) return state.policy;
-  run.rules.written ??= await readWritten(run, signal);
-  const { written } = run.rules;
-  return written.runId === runId || !hasRules(written.policy) ? written.policy : null;
-}
-
-async function readWritten(run: RunContext, signal: AbortSignal | undefined): Promise<RunFacts> {
-  const bytes = await getOrNull(run.records, runKey, signal);
+  const written = await readRunRecord(run, signal);
   // The catalog defines the run. Other checks report that run.json is gone.
-  return bytes ? readRunRecord(run, bytes) : { runId: '', policy: NO_RULES };
-}
-
-/** Decodes run.json and remembers it. */
-export function readRunRecord(run: RunContext, bytes: Uint8Array): RunFacts {
-  const { runId, policy = NO_RULES } = decodeRecord('run', bytes, { key: runKey, store: run.store.uri });
-  run.rules.written = { runId, policy };
-  return run.rules.written;
+  if (written === null) return NO_RULES;
+  return written.runId === runId || !hasRules(written.policy) ? written.policy : null;
 }
 
 /**
