@@ -61,7 +61,7 @@ export async function assertNotOutlived(
   );
 }
 
-/** A key of a claim or of a checkpoint's object; `undefined`: there is none below these prefixes. */
+/** A key of a claim or of a checkpoint's object below `prefixes`, or `undefined`. */
 async function findRunKey(
   run: RunContext,
   prefixes: readonly string[],
