@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Counted } from './counter.ts';
 import { lineChart } from './line-chart.ts';
+import { ofVersions } from './scale.ts';
 import { ofFiles } from './scale-files.ts';
 
 const of = (rows: readonly Counted[], what: string) => rows.find((row) => row.what === `files: ${what}`);
@@ -12,6 +13,13 @@ test('a restore of one file takes no more requests of more files; a commit one f
   const payloads = 1000;
   const extra = (of(many, 'last save and commit')?.requests ?? 0) - payloads;
   expect(extra).toBeLessThanOrEqual((of(few, 'last save and commit')?.requests ?? 0) + 3 + 4);
+}, 30_000);
+
+test('the run that is filled with versions is one that every call accepts, and reads of it cost what they cost in a saved run', async () => {
+  const rows = await ofVersions(1100);
+  const requests = (what: string) => rows.find((row) => row.what === `versions: ${what}`)?.requests;
+  expect([requests('latest'), requests('list, newest 20'), requests('list all')]).toEqual([2, 2, 4]);
+  expect(requests('collect 201')).toBeGreaterThan(201);
 }, 30_000);
 
 test('a chart has a line for each that is named, level where nothing grows', () => {

@@ -13,6 +13,7 @@ import {
   encodeRecord,
   manifestKey,
   payloadKey,
+  receiptKey,
   type State,
 } from '@holdfast/core/internal/format/index';
 import { committedCheckpoint } from '@holdfast/core/internal/plan/apply-commit';
@@ -77,7 +78,8 @@ function countOf(option: string, text: string): number {
   throw new Error(`${option} is "${text}"; it takes a whole number from 1 on`);
 }
 
-async function ofVersions(count: number): Promise<Counted[]> {
+/** In memory: a commit and the reads of a run with `count` live versions of one file. */
+export async function ofVersions(count: number): Promise<Counted[]> {
   const bucket = new MemoryBucket({ crc32c });
   await fill(bucket, count);
   const counter = new Counter();
@@ -132,6 +134,8 @@ async function fill(bucket: MemoryBucket, count: number): Promise<void> {
     for (const page of closed.pages) await put(page.key, page.bytes);
     state = closed.state;
   }
+  // As in a run of saves, entries precede the newest one. They are never read.
+  for (let seq = Math.max(1, count - 3); seq < count; seq++) await put(catalogKey(seq), new Uint8Array(1));
   const transaction = {
     id: 't',
     kind: 'commit',
@@ -173,7 +177,7 @@ async function put1(
   const share = {
     writer: 0,
     incarnation: 0,
-    receiptKey: '',
+    receiptKey: receiptKey(id, 0, 0),
     receiptSha256: new Uint8Array(32),
     taken: undefined,
     directories: [],
