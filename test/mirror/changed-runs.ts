@@ -6,7 +6,7 @@ import type { Head } from '@holdfast/core/internal/manager/catalog/head';
 import { UploadRecords } from '@holdfast/core/internal/manager/records/upload-records';
 import { RECORD_LIMITS } from '@holdfast/core/internal/plan/file-lists';
 import type { Decided } from '@holdfast/core/internal/plan/transaction';
-import { createTransfer } from '@holdfast/core/internal/transfer/index';
+import { createTransfers } from '@holdfast/core/internal/transfer/index';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { SETTINGS } from '../crash/invariants.ts';
 
@@ -15,13 +15,13 @@ export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided):
   const store: ObjectStore = new MemoryStore(bucket);
   const settings = completeSettings(SETTINGS);
   const parts = { store, settings, clock: systemClock, random: systemRandom, logger: silentLogger };
-  const transfer = createTransfer(parts);
-  const { records } = transfer;
+  const transfers = createTransfers(parts);
+  const { records } = transfers;
   const uploads = new UploadRecords({ ...parts, records });
   const process = { host: 'test', pid: 1 };
   const catalog = new Catalog({
     ...parts,
-    transfer,
+    transfers,
     records,
     uploads,
     process,

@@ -144,7 +144,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/save/save.ts',
     find: 'const files = await capture.read(version, (sources, signal) =>\n      session.upload(sources, { ...options, signal }),\n    );\n    const meta = { ...checked, taken: capture.taken(version), directories };\n    const suspicions = await session.deliver(files, meta, options);',
     replace:
-      'const { sources } = capture;\n  const meta = { ...checked, directories };\n  const items = sources.map(({ name, source }) => ({ name, key: () => "version_1/1.1/0.0-0f/" + name, source }));\n  const early = await run.transfer.checksum(items, {});\n  const suspicions = await session.deliver(early.map((file, index) => ({ ...file, key: items[index].key() })), meta, options);\n  const files = await session.upload(sources, options);',
+      'const { sources } = capture;\n  const meta = { ...checked, directories };\n  const items = sources.map(({ name, source }) => ({ name, key: () => "version_1/1.1/0.0-0f/" + name, source }));\n  const early = await run.transfers.checksum(items, {});\n  const suspicions = await session.deliver(early.map((file, index) => ({ ...file, key: items[index].key() })), meta, options);\n  const files = await session.upload(sources, options);',
   },
   'a sweep does not know of file lists': {
     file: 'manager/keep/held-keys.ts',

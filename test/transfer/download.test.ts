@@ -15,27 +15,27 @@ import {
   recordOf,
   type SetUpOptions,
   setUp,
-} from './memory-transfer.ts';
+} from './memory-transfers.ts';
 
 const LARGE = bytesOf(5 * PART + 123);
 
-/** A store that holds `data` under `k`, and a transfer that reads it. */
+/** A store that holds `data` under `k`, and transfers that read it. */
 function setUpStored(data: Uint8Array, partSizeBytes = PART, options: SetUpOptions = {}) {
   const rig = setUp(options);
   rig.bucket.insert('k', data.slice());
   const file = recordOf('model.bin', 'k', data, partSizeBytes);
   const sink = new NotedSink(data.byteLength);
-  return { ...rig, file, sink, download: () => rig.transfer.download([downloadItem(file, sink)]) };
+  return { ...rig, file, sink, download: () => rig.transfers.download([downloadItem(file, sink)]) };
 }
 
 describe('what was stored comes back', () => {
   test.each([0, 1, PART - 1, PART, PART + 1, 5 * PART + 123])('a file of %i bytes', async (size) => {
     const data = bytesOf(size);
-    const { sink, transfer, download } = setUpStored(data);
+    const { sink, transfers, download } = setUpStored(data);
     await download();
     expect(isEqual(sink.bytes, data)).toBe(true);
     expect([sink.openCount, sink.closeCount, sink.writtenBytes]).toEqual([1, 1, size]);
-    expect(isWhole(transfer)).toBe(true);
+    expect(isWhole(transfers)).toBe(true);
   });
 
   test.each([1, 100, 4096, PART - 1, 3 * PART, 100 * PART])('in parts of %i bytes', async (partSizeBytes) => {
@@ -50,11 +50,11 @@ describe('what was stored comes back', () => {
   });
 
   test('what was uploaded, all files of a set', async () => {
-    const { transfer } = setUp();
+    const { transfers } = setUp();
     const all = [0, 10, PART, 3 * PART + 1].map((size, index) => bytesOf(size, index));
-    const files = await transfer.upload(all.map((data, index) => bytesItem(`f${index}`, data)));
+    const files = await transfers.upload(all.map((data, index) => bytesItem(`f${index}`, data)));
     const sinks = all.map((data) => new NotedSink(data.byteLength));
-    await transfer.download(files.map((file, index) => downloadItem(file, sinks[index] as NotedSink)));
+    await transfers.download(files.map((file, index) => downloadItem(file, sinks[index] as NotedSink)));
     for (const [index, sink] of sinks.entries()) {
       expect(isEqual(sink.bytes, all[index] as Uint8Array)).toBe(true);
       expect([sink.openCount, sink.closeCount]).toEqual([1, 1]);
@@ -82,7 +82,7 @@ describe('what was stored comes back', () => {
     });
     const seen: [string, number, number][] = [];
     const sinks = files.map(() => new NotedSink(LARGE.byteLength));
-    await rig.transfer.download(
+    await rig.transfers.download(
       files.map((file, index) => downloadItem(file, sinks[index] as NotedSink)),
       { onBytes: (...call) => seen.push(call) },
     );
@@ -98,7 +98,7 @@ describe('damage', () => {
   const flip = (at: number) => (bytes: Uint8Array) => bytes.with(at, (bytes[at] as number) ^ 0x10);
 
   test('a flipped bit is Corrupt, with file, range, expected and found; the range never reaches the sink', async () => {
-    const { bucket, file, sink, transfer, download } = setUpStored(LARGE);
+    const { bucket, file, sink, transfers, download } = setUpStored(LARGE);
     bucket.damage('k', flip(2 * PART + 5));
     const error = await failureOf(download());
     const expected = new DataView(file.partCrc32c.buffer).getUint32(8).toString(16).padStart(8, '0');
@@ -114,7 +114,7 @@ describe('damage', () => {
     });
     expect(error.context.found).not.toBe(expected);
     expect(new Set(sink.bytes.subarray(2 * PART, 3 * PART))).toEqual(new Set([0xaa]));
-    expect([sink.closeCount, isWhole(transfer)]).toEqual([1, true]);
+    expect([sink.closeCount, isWhole(transfers)]).toEqual([1, true]);
   });
 
   test.each([1, 100, PART, PART / 2, 7 * PART])(
@@ -135,7 +135,7 @@ describe('damage', () => {
   );
 
   test('a bit that flipped on the way is read once more', async () => {
-    const { sink, store, transfer, file } = setUpStored(LARGE);
+    const { sink, store, transfers, file } = setUpStored(LARGE);
     const details: string[] = [];
     let flips = 0;
     const read = store.readInto.bind(store);
@@ -144,7 +144,7 @@ describe('damage', () => {
       if (offset === PART && flips++ === 0) buffer[7] = (buffer[7] as number) ^ 1;
       return count;
     };
-    await transfer.download([downloadItem(file, sink)], { onRetry: (detail) => details.push(detail) });
+    await transfers.download([downloadItem(file, sink)], { onRetry: (detail) => details.push(detail) });
     expect(isEqual(sink.bytes, LARGE)).toBe(true);
     expect(details).toEqual([
       expect.stringMatching(/bytes 65,536–131,071 do not match.*; reading it once more/),
@@ -159,11 +159,11 @@ describe('damage', () => {
     ],
     ['emptied', () => new Uint8Array(0), `ends after 0 of ${LARGE.byteLength} bytes`],
   ])('an object that was %s is Corrupt and says where it ends', async (_, change, message) => {
-    const { bucket, sink, transfer, download } = setUpStored(LARGE, PART, { settings: { concurrency: 1 } });
+    const { bucket, sink, transfers, download } = setUpStored(LARGE, PART, { settings: { concurrency: 1 } });
     bucket.damage('k', change);
     const error = await failureOf(download());
     expect([error.code, error.message]).toEqual(['Corrupt', `"model.bin" ${message} (k)`]);
-    expect([sink.closeCount, isWhole(transfer)]).toEqual([1, true]);
+    expect([sink.closeCount, isWhole(transfers)]).toEqual([1, true]);
   });
 
   test('an object that has grown is Corrupt where the store reads aligned', async () => {
@@ -181,7 +181,7 @@ describe('damage', () => {
   });
 
   test('a record that does not hold together is Corrupt before anything is opened or read', async () => {
-    const { file, sink, store, transfer } = setUpStored(LARGE);
+    const { file, sink, store, transfers } = setUpStored(LARGE);
     const records: StoredFile[] = [
       { ...file, crc32c: file.crc32c ^ 1 },
       { ...file, sizeBytes: Number.MAX_SAFE_INTEGER },
@@ -189,7 +189,7 @@ describe('damage', () => {
       { ...file, partCrc32c: new Uint8Array(0) },
     ];
     for (const record of records) {
-      const error = await failureOf(transfer.download([downloadItem(record, sink)]));
+      const error = await failureOf(transfers.download([downloadItem(record, sink)]));
       expect([error.code, error.message]).toEqual([
         'Corrupt',
         expect.stringContaining('the record of "model.bin"'),
@@ -205,12 +205,12 @@ describe('parts larger than the memory for them', () => {
   const options = { settings: { partSizeBytesMin: MIB, concurrency: 2 } };
 
   test('are read twice in pieces, and nothing is written that was not compared', async () => {
-    const { sink, store, transfer, download } = setUpStored(DATA, PART_BYTES, options);
+    const { sink, store, transfers, download } = setUpStored(DATA, PART_BYTES, options);
     await download();
     expect(isEqual(sink.bytes, DATA)).toBe(true);
-    expect(transfer.memory.peakBytes).toBeLessThanOrEqual(3 * MIB);
+    expect(transfers.memory.peakBytes).toBeLessThanOrEqual(3 * MIB);
     expect(store.calls).toHaveLength(2 * 10 * 2 + 1); // the last part is small
-    expect(isWhole(transfer)).toBe(true);
+    expect(isWhole(transfers)).toBe(true);
   });
 
   test('damage is found in the first reading, before anything of the part is written', async () => {
@@ -240,23 +240,23 @@ describe('parts larger than the memory for them', () => {
 
   test('an object that ends early, or is gone, is Corrupt', async () => {
     for (const change of ['cut', 'gone']) {
-      const { bucket, sink, transfer, download } = setUpStored(DATA, PART_BYTES, options);
+      const { bucket, sink, transfers, download } = setUpStored(DATA, PART_BYTES, options);
       if (change === 'gone') bucket.remove('k');
       else bucket.damage('k', (bytes) => bytes.subarray(0, 12 * MIB + 1));
       const { message } = await failureOf(download());
       expect(message).toContain(change === 'gone' ? 'is missing' : `ends after ${12 * MIB + 1} of`);
-      expect([sink.closeCount, isWhole(transfer)]).toEqual([1, true]);
+      expect([sink.closeCount, isWhole(transfers)]).toEqual([1, true]);
     }
   });
 
   test('a record that claims an enormous part allocates nothing for it', async () => {
-    const { bucket, file, sink, transfer } = setUpStored(bytesOf(MIB), MIB, options);
+    const { bucket, file, sink, transfers } = setUpStored(bytesOf(MIB), MIB, options);
     const sizeBytes = 2 ** 50;
     const record = { ...file, sizeBytes, partSizeBytes: sizeBytes };
-    const error = await failureOf(transfer.download([downloadItem(record, sink)]));
+    const error = await failureOf(transfers.download([downloadItem(record, sink)]));
     expect(error.message).toBe(`"model.bin" ends after ${MIB} of ${sizeBytes} bytes (k)`);
     bucket.remove('k');
-    expect(transfer.memory.peakBytes).toBe(MIB);
+    expect(transfers.memory.peakBytes).toBe(MIB);
   });
 });
 
@@ -265,19 +265,19 @@ describe('faults', () => {
   test.each(names)('%s at any call: the bytes arrive all the same', async (name) => {
     for (let failing = 0; failing < 6; failing += 1) {
       const plan: SetUpOptions['plan'] = ({ number }) => (number === failing ? FAULTS[name] : undefined);
-      const { sink, transfer, download } = setUpStored(LARGE, PART, { plan });
+      const { sink, transfers, download } = setUpStored(LARGE, PART, { plan });
       await download();
       expect(isEqual(sink.bytes, LARGE)).toBe(true);
-      expect([sink.closeCount, isWhole(transfer)]).toEqual([1, true]);
+      expect([sink.closeCount, isWhole(transfers)]).toEqual([1, true]);
     }
   });
 
   test.each<ErrorCode>(['Denied', 'Unexpected'])('%s at any call: that error, all settled', async (code) => {
     for (let failing = 0; failing < 6; failing += 1) {
       const plan: SetUpOptions['plan'] = ({ number }) => (number === failing ? refuse(code) : undefined);
-      const { sink, transfer, download } = setUpStored(LARGE, PART, { plan });
+      const { sink, transfers, download } = setUpStored(LARGE, PART, { plan });
       expect((await failureOf(download())).code).toBe(code);
-      expect([sink.closeCount, isWhole(transfer)]).toEqual([1, true]);
+      expect([sink.closeCount, isWhole(transfers)]).toEqual([1, true]);
     }
   });
 
@@ -288,9 +288,9 @@ describe('faults', () => {
         if (number === stopping) stop.abort();
         return undefined;
       };
-      const { file, sink, transfer } = setUpStored(LARGE, PART, { plan });
-      const error = await failureOf(transfer.download([downloadItem(file, sink)], { signal: stop.signal }));
-      expect([error.code, sink.closeCount, isWhole(transfer)]).toEqual(['Aborted', 1, true]);
+      const { file, sink, transfers } = setUpStored(LARGE, PART, { plan });
+      const error = await failureOf(transfers.download([downloadItem(file, sink)], { signal: stop.signal }));
+      expect([error.code, sink.closeCount, isWhole(transfers)]).toEqual(['Aborted', 1, true]);
       const written = sink.writtenBytes;
       await new Promise((resolve) => setImmediate(resolve));
       expect(sink.writtenBytes).toBe(written);
@@ -313,29 +313,29 @@ describe('faults', () => {
         rig.bucket.insert(`k${index}`, data);
         return downloadItem(recordOf(`f${index}`, `k${index}`, data, PART), sink);
       });
-      const outcome = await rig.transfer.download(items).then(
+      const outcome = await rig.transfers.download(items).then(
         () => 'done',
         (error: Error) => error.message,
       );
       expect(outcome).toBe(failed === '' ? 'done' : `no ${failed}`);
-      expect(isWhole(rig.transfer)).toBe(true);
+      expect(isWhole(rig.transfers)).toBe(true);
       for (const sink of sinks) expect(sink.closeCount).toBe(sink.openCount);
       if (failed === '') return;
     }
   });
 
   test('a sink that hangs: the signal ends the call, and its buffer stays out of use until it ends', async () => {
-    const { file, sink, transfer } = setUpStored(bytesOf(100), PART, { settings: { stallTimeoutMs: 1000 } });
+    const { file, sink, transfers } = setUpStored(bytesOf(100), PART, { settings: { stallTimeoutMs: 1000 } });
     const stop = new AbortController();
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     sink.writeAt = () => ended;
-    const downloading = transfer.download([downloadItem(file, sink)], { signal: stop.signal });
+    const downloading = transfers.download([downloadItem(file, sink)], { signal: stop.signal });
     await new Promise((resolve) => setImmediate(resolve));
     stop.abort();
     expect((await failureOf(downloading)).code).toBe('Aborted');
-    expect(isWhole(transfer)).toBe(false);
+    expect(isWhole(transfers)).toBe(false);
     end();
     await new Promise((resolve) => setImmediate(resolve));
-    expect(isWhole(transfer)).toBe(true);
+    expect(isWhole(transfers)).toBe(true);
   });
 });

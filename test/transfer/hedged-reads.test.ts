@@ -17,7 +17,7 @@ import {
   recordOf,
   type SetUpOptions,
   setUp,
-} from './memory-transfer.ts';
+} from './memory-transfers.ts';
 
 const PARTS = 12;
 const DATA = bytesOf(PARTS * PART);
@@ -67,7 +67,7 @@ function setUpSlow(
   };
   const file = recordOf('model.bin', 'k', data, partSizeBytes);
   const sink = new NotedSink(data.byteLength);
-  const download = (signal?: AbortSignal) => rig.transfer.download([downloadItem(file, sink)], { signal });
+  const download = (signal?: AbortSignal) => rig.transfers.download([downloadItem(file, sink)], { signal });
   const slowReads = () => reads.filter(({ offsetBytes }) => offsetBytes === SLOW);
   return { ...rig, file, sink, reads, slowReads, download };
 }
@@ -77,7 +77,7 @@ const slowOnce = (offsetBytes: number, n: number) =>
 
 describe('a read that is far slower than others', () => {
   test('is sent a second time after the delay of the setting; the answer of that counts and the first is stopped', async () => {
-    const { clock, download, reads, sink, slowReads, transfer } = setUpSlow(slowOnce);
+    const { clock, download, reads, sink, slowReads, transfers } = setUpSlow(slowOnce);
     await download();
     expect(isEqual(sink.bytes, DATA)).toBe(true);
     expect(reads).toHaveLength(PARTS + 1);
@@ -86,18 +86,18 @@ describe('a read that is far slower than others', () => {
     expect((second?.atMs ?? 0) - (first?.atMs ?? 0)).toBe(2000);
     expect(clock.monotonicMs()).toBeLessThan(2100);
     expect(first?.buffer.byteOffset).not.toBe(second?.buffer.byteOffset);
-    expect(isWhole(transfer)).toBe(true);
+    expect(isWhole(transfers)).toBe(true);
   });
 
   test('the first answers after all: it counts, and the second is stopped', async () => {
-    const { download, sink, slowReads, transfer } = setUpSlow(
+    const { download, sink, slowReads, transfers } = setUpSlow(
       (offset, n) =>
       offset === SLOW ? [2500, 9000][n] as number : USUAL_MS, // biome-ignore format: a table
     );
     await download();
     expect(isEqual(sink.bytes, DATA)).toBe(true);
     expect(slowReads().map(({ outcome }) => outcome)).toEqual(['answered', 'stopped']);
-    expect(isWhole(transfer)).toBe(true);
+    expect(isWhole(transfers)).toBe(true);
   });
 
   test('an error of one waits for the other, whichever it is', async () => {
@@ -114,7 +114,7 @@ describe('a read that is far slower than others', () => {
         expect(rig.slowReads().map(({ outcome }) => outcome)).toEqual(
           answers.map((answer) => ('error' in answer ? 'failed' : 'answered')),
         );
-        expect(isWhole(rig.transfer)).toBe(true);
+        expect(isWhole(rig.transfers)).toBe(true);
       }
     }
   });
@@ -128,7 +128,7 @@ describe('a read that is far slower than others', () => {
     const denied = { ms: 3000, error: new CheckpointError('Denied', 'no') };
     const never = setUpSlow((offset) => (offset === SLOW ? denied : USUAL_MS));
     expect((await failureOf(never.download())).code).toBe('Denied');
-    expect([never.slowReads().length, isWhole(never.transfer)]).toEqual([2, true]);
+    expect([never.slowReads().length, isWhole(never.transfers)]).toEqual([2, true]);
   });
 
   test('the caller stops it while both are under way: Aborted, and all is settled', async () => {
@@ -140,7 +140,7 @@ describe('a read that is far slower than others', () => {
     });
     expect((await failureOf(rig.download(stop.signal))).code).toBe('Aborted');
     expect(rig.slowReads().map(({ outcome }) => outcome)).toEqual(['stopped', 'stopped']);
-    expect(isWhole(rig.transfer)).toBe(true);
+    expect(isWhole(rig.transfers)).toBe(true);
   });
 
   test('in pieces of a part that is larger than the memory: the same', async () => {
@@ -149,17 +149,17 @@ describe('a read that is far slower than others', () => {
     const settings = { partSizeBytesMin: MIB };
     const answer = (offset: number, n: number) =>
       offset === 13 * MIB && n % 2 === 0 ? VERY_SLOW_MS : USUAL_MS;
-    const { download, reads, sink, transfer } = setUpSlow(answer, { data, partSizeBytes, settings });
+    const { download, reads, sink, transfers } = setUpSlow(answer, { data, partSizeBytes, settings });
     await download();
     expect(isEqual(sink.bytes, data)).toBe(true);
     // Each part is read twice.
     expect(reads.filter(({ offsetBytes }) => offsetBytes === 13 * MIB)).toHaveLength(4);
-    expect(isWhole(transfer)).toBe(true);
+    expect(isWhole(transfers)).toBe(true);
   });
 
   test('verify and streams profit too, and a chunk stays the reader’s own', async () => {
     const verified = setUpSlow(slowOnce);
-    const report = await verified.transfer.verify([{ file: verified.file, level: 2 }]);
+    const report = await verified.transfers.verify([{ file: verified.file, level: 2 }]);
     expect(report).toEqual({ bytesRead: DATA.byteLength, storedChecksumCount: 0, problems: [] });
     expect(verified.slowReads().map(({ outcome }) => outcome)).toEqual(['stopped', 'answered']);
 
@@ -167,11 +167,11 @@ describe('a read that is far slower than others', () => {
       offset === SLOW && n === 0 ? { ms: VERY_SLOW_MS, isDeaf: true } : USUAL_MS,
     );
     const chunks: Uint8Array[] = [];
-    for await (const chunk of streamed.transfer.stream(streamed.file)) chunks.push(chunk);
+    for await (const chunk of streamed.transfers.stream(streamed.file)) chunks.push(chunk);
     expect(streamed.slowReads()).toHaveLength(2);
-    await streamed.transfer.upload([{ name: 'a', key: () => 'a', source: { bytes: bytesOf(9 * MIB, 7) } }]);
+    await streamed.transfers.upload([{ name: 'a', key: () => 'a', source: { bytes: bytesOf(9 * MIB, 7) } }]);
     expect(isEqual(Buffer.concat(chunks), DATA)).toBe(true);
-    expect(isWhole(streamed.transfer)).toBe(true);
+    expect(isWhole(streamed.transfers)).toBe(true);
   });
 });
 
@@ -183,29 +183,29 @@ describe('the request that lost', () => {
     let freeBytesAtEnd: number | undefined;
     const { promise: sinkClosed, resolve: closed } = Promise.withResolvers<void>();
     rig.sink.close = async () => {
-      freeBytesAtEnd = rig.transfer.memory.freeBytes;
+      freeBytesAtEnd = rig.transfers.memory.freeBytes;
       rig.bucket.damage('k', (bytes) => bytes.fill(0xee)); // the bytes of the late answer
       closed();
     };
     const downloading = rig.download();
     await sinkClosed;
     expect(rig.clock.monotonicMs()).toBeLessThan(2600);
-    expect(rig.transfer.memory.totalBytes - (freeBytesAtEnd ?? 0)).toBe(PART);
+    expect(rig.transfers.memory.totalBytes - (freeBytesAtEnd ?? 0)).toBe(PART);
     await downloading; // a transfer has ended when none of its requests is in progress
     expect(rig.slowReads()[0]?.outcome).toBe('answered');
     expect(isEqual(rig.sink.bytes, DATA)).toBe(true);
-    expect(isWhole(rig.transfer)).toBe(true);
+    expect(isWhole(rig.transfers)).toBe(true);
   });
 
   test('and never ends: the restore is complete after the time of grace, its buffer stays out of use', async () => {
     const settings = { stallTimeoutMs: 5000 };
     const answer = (offset: number, n: number) =>
       offset === SLOW && n === 0 ? { ms: 10 ** 9, isDeaf: true } : USUAL_MS;
-    const { clock, download, sink, transfer } = setUpSlow(answer, { settings });
+    const { clock, download, sink, transfers } = setUpSlow(answer, { settings });
     await download();
     expect(isEqual(sink.bytes, DATA)).toBe(true);
     expect(clock.monotonicMs()).toBeLessThan(8000);
-    expect(transfer.memory.totalBytes - transfer.memory.freeBytes).toBe(PART);
+    expect(transfers.memory.totalBytes - transfers.memory.freeBytes).toBe(PART);
   });
 
   test('failed before, or fails later: its buffer is back', async () => {
@@ -215,7 +215,7 @@ describe('the request that lost', () => {
         offset === SLOW && n === 0 ? { ms, error, isDeaf: true } : USUAL_MS,
       );
       await rig.download();
-      expect([isEqual(rig.sink.bytes, DATA), isWhole(rig.transfer)]).toEqual([true, true]);
+      expect([isEqual(rig.sink.bytes, DATA), isWhole(rig.transfers)]).toEqual([true, true]);
     }
   });
 });
@@ -313,7 +313,7 @@ describe('an object that is changed in mid-restore is an error, not a mix', () =
     expect(error.message).toMatch(message);
     expect(isEqual(rig.sink.bytes.subarray(0, 6 * PART), DATA.subarray(0, 6 * PART))).toBe(true);
     expect(isEqual(rig.sink.bytes.subarray(6 * PART), new Uint8Array(6 * PART).fill(0xaa))).toBe(true);
-    expect(isWhole(rig.transfer)).toBe(true);
+    expect(isWhole(rig.transfers)).toBe(true);
   });
 });
 
@@ -321,8 +321,8 @@ describe('a file that is read at any position', () => {
   test('the answer of the second request counts; the first, which goes on all the same, does not touch the caller’s memory', async () => {
     const answer = (offsetBytes: number, n: number): Answer =>
       offsetBytes === SLOW && n === 0 ? { ms: VERY_SLOW_MS, isDeaf: true } : { ms: USUAL_MS };
-    const { file, slowReads, transfer } = setUpSlow(answer);
-    const source = transfer.source(file);
+    const { file, slowReads, transfers } = setUpSlow(answer);
+    const source = transfers.source(file);
     const buffer = new Uint8Array(PART);
     for (let part = 0; part <= SLOW / PART; part += 1) await source.readInto(part * PART, buffer);
     expect(isEqual(buffer, DATA.subarray(SLOW, SLOW + PART))).toBe(true);

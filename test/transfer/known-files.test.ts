@@ -16,7 +16,7 @@ import {
   recordOf,
   setUp,
   streamItem,
-} from './memory-transfer.ts';
+} from './memory-transfers.ts';
 
 const BASE = { lineage: 1, epoch: 1, version: 3n };
 
@@ -48,41 +48,41 @@ const SIZES = [0, 1, PART - 1, PART, PART + 1, 5 * PART + 17];
 describe('a file that is known is not sent', () => {
   test.each(SIZES)('%i bytes, from a file and from memory', async (size) => {
     const data = bytesOf(size);
-    const { store, transfer } = setUp();
+    const { store, transfers } = setUp();
     const items = [fileItem('file', new NotedSource(data, { mode: 0o600 })), bytesItem('bytes', data)];
-    const files = await transfer.upload(items.map((item) => among(item, known(data))));
+    const files = await transfers.upload(items.map((item) => among(item, known(data))));
     for (const file of files) {
       expect(file).toMatchObject({ ...recordOf(file.name, 'data/known', data, PART), blake3: blake3(data) });
       expect(file.known?.base).toBe(BASE);
     }
     expect(files[0]?.mode).toBe(0o600);
-    expect([store.calls, isWhole(transfer)]).toEqual([[], true]);
+    expect([store.calls, isWhole(transfers)]).toEqual([[], true]);
   });
 
   test.each([1, PART, 3 * PART])('one that was recorded in parts of another size, %i bytes', async (size) => {
     const data = bytesOf(size);
-    const { store, transfer } = setUp();
-    await transfer.upload([among(bytesItem('a', data), known(data, {}, 4096))]);
+    const { store, transfers } = setUp();
+    await transfers.upload([among(bytesItem('a', data), known(data, {}, 4096))]);
     expect(store.calls).toEqual([]);
   });
 
   test('the first of several equal files is taken', async () => {
     const data = bytesOf(2 * PART);
-    const { transfer } = setUp();
+    const { transfers } = setUp();
     const files = [known(data, { key: 'newest' }), known(data, { key: 'older' })];
-    const [file] = await transfer.upload([among(bytesItem('a', data), ...files)]);
+    const [file] = await transfers.upload([among(bytesItem('a', data), ...files)]);
     expect(file?.key).toBe('newest');
   });
 
   test('it counts as done, once', async () => {
-    const { transfer } = setUp();
+    const { transfers } = setUp();
     const [small, large] = [bytesOf(5), bytesOf(3 * PART)];
     const told: unknown[] = [];
     const items = [
       among(bytesItem('small', small), known(small)),
       among(bytesItem('large', large), known(large)),
     ];
-    await transfer.upload(items, { onBytes: (...event) => told.push(event) });
+    await transfers.upload(items, { onBytes: (...event) => told.push(event) });
     expect(told).toEqual([
       ['small', 5, 5],
       ['large', 3 * PART, 3 * PART],
@@ -93,13 +93,13 @@ describe('a file that is known is not sent', () => {
 describe('what is not known is sent, and hashed', () => {
   test.each(SIZES)('a file, bytes and a stream of %i bytes', async (size) => {
     const data = bytesOf(size);
-    const { bucket, transfer } = setUp();
+    const { bucket, transfers } = setUp();
     const items = [
       fileItem('file', new NotedSource(data)),
       bytesItem('bytes', data),
       streamItem('stream', chunksOf(data, 1000)),
     ];
-    const files = await transfer.upload(items.map((item) => among(item, known(bytesOf(size + 1)))));
+    const files = await transfers.upload(items.map((item) => among(item, known(bytesOf(size + 1)))));
     for (const file of files) {
       expect(file).toEqual({
         ...recordOf(file.name, `data/${file.name}.0`, data, PART),
@@ -107,7 +107,7 @@ describe('what is not known is sent, and hashed', () => {
       });
       expect(bucket.find(file.key)).toBeDefined();
     }
-    expect(isWhole(transfer)).toBe(true);
+    expect(isWhole(transfers)).toBe(true);
   });
 
   test('parts that are read in any order are hashed in theirs', async () => {
@@ -118,16 +118,16 @@ describe('what is not known is sent, and hashed', () => {
       return NotedSource.prototype.readInto.call(source, offsetBytes, buffer);
     };
     source.readInto = slow;
-    const { transfer } = setUp();
-    const [file] = await transfer.upload([among(fileItem('a', source))]);
+    const { transfers } = setUp();
+    const [file] = await transfers.upload([among(fileItem('a', source))]);
     expect(source.reads).not.toEqual([...source.reads].sort((a, b) => a - b));
     expect(file?.blake3).toEqual(blake3(data));
   });
 
   test('a stream, whatever is known', async () => {
     const data = bytesOf(3 * PART);
-    const { bucket, transfer } = setUp();
-    const [file] = await transfer.upload([among(streamItem('s', chunksOf(data, 1000)), known(data))]);
+    const { bucket, transfers } = setUp();
+    const [file] = await transfers.upload([among(streamItem('s', chunksOf(data, 1000)), known(data))]);
     expect([file?.key, file?.known]).toEqual(['data/s.0', undefined]);
     expect(bucket.keys()).toEqual(['data/s.0']);
   });
@@ -138,27 +138,27 @@ describe('what is not known is sent, and hashed', () => {
   ])('another file of the same size and CRC32C, %s', async (_, size, at) => {
     const data = bytesOf(size);
     const other = sameCrc(data, at);
-    const { bucket, transfer } = setUp();
+    const { bucket, transfers } = setUp();
     expect(recordOf('', '', other, PART)).toEqual(recordOf('', '', data, PART));
-    const [file] = await transfer.upload([among(bytesItem('a', other), known(data))]);
+    const [file] = await transfers.upload([among(bytesItem('a', other), known(data))]);
     expect([file?.key, file?.known, file?.blake3]).toEqual(['data/a.0', undefined, blake3(other)]);
     expect(bucket.keys()).toEqual(['data/a.0']);
   });
 
   test('without known files nothing is hashed', async () => {
-    const { transfer } = setUp();
-    const [file] = await transfer.upload([bytesItem('a', bytesOf(10))]);
+    const { transfers } = setUp();
+    const [file] = await transfers.upload([bytesItem('a', bytesOf(10))]);
     expect(file?.blake3).toBeUndefined();
   });
 
   test('a file that is sent once more is hashed from its beginning', async () => {
     const data = bytesOf(3 * PART);
     let completes = 0;
-    const { transfer } = setUp({
+    const { transfers } = setUp({
       plan: ({ operation }) =>
         operation === 'complete' && completes++ === 0 ? refuse('Corrupt') : undefined,
     });
-    const [file] = await transfer.upload([among(bytesItem('a', data))]);
+    const [file] = await transfers.upload([among(bytesItem('a', data))]);
     expect([completes, file?.blake3]).toEqual([2, blake3(data)]);
   });
 });
@@ -167,8 +167,8 @@ describe('what comparing costs', () => {
   test('a file that has changed from its beginning: the reading of one part', async () => {
     const data = bytesOf(8 * PART);
     const source = new NotedSource(data);
-    const { transfer } = setUp();
-    await transfer.upload([
+    const { transfers } = setUp();
+    await transfers.upload([
       among(fileItem('a', source), known(bytesOf(8 * PART, 2)), known(bytesOf(8 * PART, 3))),
     ]);
     expect(source.reads).toHaveLength(9);
@@ -176,28 +176,28 @@ describe('what comparing costs', () => {
 
   test('a file of another size: none', async () => {
     const source = new NotedSource(bytesOf(8 * PART));
-    const { transfer } = setUp();
-    await transfer.upload([among(fileItem('a', source), known(bytesOf(8 * PART + 1)))]);
+    const { transfers } = setUp();
+    await transfers.upload([among(fileItem('a', source), known(bytesOf(8 * PART + 1)))]);
     expect(source.reads).toHaveLength(8);
   });
 
   test('a file that has not changed is read once', async () => {
     const data = bytesOf(8 * PART);
     const source = new NotedSource(data);
-    const { transfer } = setUp();
-    await transfer.upload([among(fileItem('a', source), known(data))]);
+    const { transfers } = setUp();
+    await transfers.upload([among(fileItem('a', source), known(data))]);
     expect(source.reads).toHaveLength(8);
   });
 
   test('I11: many large files that are compared at once keep within the budget', async () => {
     const files = Array.from({ length: 8 }, (_, seed) => bytesOf(6 * 1024 * 1024, seed + 1));
-    const { store, transfer, settings } = setUp({ settings: { partSizeBytesMin: 4 * 1024 * 1024 } });
+    const { store, transfers, settings } = setUp({ settings: { partSizeBytesMin: 4 * 1024 * 1024 } });
     const part = 4 * 1024 * 1024;
     const all = files.map((data) => known(data, {}, part));
-    await transfer.upload(files.map((data, index) => among(bytesItem(`f${index}`, data), ...all)));
+    await transfers.upload(files.map((data, index) => among(bytesItem(`f${index}`, data), ...all)));
     expect(store.calls).toEqual([]);
-    expect(transfer.memory.peakBytes).toBeLessThanOrEqual(settings.bufferBytes);
-    expect(isWhole(transfer)).toBe(true);
+    expect(transfers.memory.peakBytes).toBeLessThanOrEqual(settings.bufferBytes);
+    expect(isWhole(transfers)).toBe(true);
   });
 });
 
@@ -214,9 +214,9 @@ describe('errors', () => {
         if (step === 'assertUnchanged') throw changed;
       },
     });
-    const { transfer } = setUp();
-    expect(await failureOf(transfer.upload([among(fileItem('a', source), known(data))]))).toBe(changed);
-    expect([source.closeCount, isWhole(transfer)]).toEqual([1, true]);
+    const { transfers } = setUp();
+    expect(await failureOf(transfers.upload([among(fileItem('a', source), known(data))]))).toBe(changed);
+    expect([source.closeCount, isWhole(transfers)]).toEqual([1, true]);
   });
 
   test.each([
@@ -230,9 +230,9 @@ describe('errors', () => {
         if (step === 'readInto' && ++reads === read) throw changed;
       },
     });
-    const { transfer } = setUp();
-    expect(await failureOf(transfer.upload([among(fileItem('a', source), known(data))]))).toBe(changed);
-    expect([source.closeCount, isWhole(transfer)]).toEqual([1, true]);
+    const { transfers } = setUp();
+    expect(await failureOf(transfers.upload([among(fileItem('a', source), known(data))]))).toBe(changed);
+    expect([source.closeCount, isWhole(transfers)]).toEqual([1, true]);
   });
 
   test.each([1, 2, 5])(
@@ -244,21 +244,21 @@ describe('errors', () => {
           if (step === 'readInto' && ++reads === read) throw changed;
         },
       });
-      const { bucket, transfer } = setUp();
-      expect(await failureOf(transfer.upload([among(fileItem('a', source))]))).toBe(changed);
-      expect([bucket.keys(), bucket.openUploads(), isWhole(transfer)]).toEqual([[], [], true]);
+      const { bucket, transfers } = setUp();
+      expect(await failureOf(transfers.upload([among(fileItem('a', source))]))).toBe(changed);
+      expect([bucket.keys(), bucket.openUploads(), isWhole(transfers)]).toEqual([[], [], true]);
     },
   );
 
   test('a part that cannot be sent: all memory comes back', async () => {
-    const { transfer } = setUp({
+    const { transfers } = setUp({
       plan: ({ operation, partIndex }) =>
         operation === 'putPart' && partIndex === 1 ? refuse('Denied') : undefined,
     });
-    expect(await failureOf(transfer.upload([among(bytesItem('a', bytesOf(8 * PART)))]))).toMatchObject({
+    expect(await failureOf(transfers.upload([among(bytesItem('a', bytesOf(8 * PART)))]))).toMatchObject({
       code: 'Denied',
     });
-    expect(isWhole(transfer)).toBe(true);
+    expect(isWhole(transfers)).toBe(true);
   });
 
   test('a caller that stops while parts are compared', async () => {
@@ -270,9 +270,9 @@ describe('errors', () => {
         if (step === 'readInto' && ++reads === 4) stop.abort();
       },
     });
-    const { transfer } = setUp();
-    const uploading = transfer.upload([among(fileItem('a', source), known(data))], { signal: stop.signal });
+    const { transfers } = setUp();
+    const uploading = transfers.upload([among(fileItem('a', source), known(data))], { signal: stop.signal });
     expect(await failureOf(uploading)).toMatchObject({ code: 'Aborted' });
-    expect([source.closeCount, isWhole(transfer)]).toEqual([1, true]);
+    expect([source.closeCount, isWhole(transfers)]).toEqual([1, true]);
   });
 });

@@ -4,7 +4,7 @@ import { CheckpointError, listObjects, type ObjectOptions, openObjectSource } fr
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FAULTS, type FaultPlan, FaultyStore, ManualClock, refuse, SeededRandom } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
-import { bytesOf, failureOf, isEqual, MIB } from './memory-transfer.ts';
+import { bytesOf, failureOf, isEqual, MIB } from './memory-transfers.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');

@@ -12,7 +12,7 @@ import {
   recordOf,
   type SetUpOptions,
   setUp,
-} from './memory-transfer.ts';
+} from './memory-transfers.ts';
 
 const DATA = bytesOf(9 * PART + 77);
 
@@ -28,7 +28,7 @@ function setUpSource(data = DATA, partSizeBytes = PART, options: SetUpOptions = 
     for (let at = offset; at < offset + count; at += 1) fetched[at]! += 1;
     return count;
   };
-  const open = (signal?: AbortSignal) => rig.transfer.source(file, { signal });
+  const open = (signal?: AbortSignal) => rig.transfers.source(file, { signal });
   return { ...rig, fetched, file, open };
 }
 
@@ -83,7 +83,7 @@ describe('a file read at any position', () => {
     await fc.assert(
       fc.asyncProperty(anyStory, async (story) => {
         const data = bytesOf(story.sizeBytes);
-        const { fetched, open, transfer } = setUpSource(data, story.partSizeBytes);
+        const { fetched, open, transfers } = setUpSource(data, story.partSizeBytes);
         const source = open();
         await tell(story, source, data);
         await source.assertUnchanged();
@@ -96,7 +96,7 @@ describe('a file read at any position', () => {
           return count === Math.max(1, asked) || count === asked + 1;
         };
         expect([...fetched.entries()].filter(([byte, count]) => !isRight(count, byte))).toEqual([]);
-        expect(isWhole(transfer)).toBe(true);
+        expect(isWhole(transfers)).toBe(true);
       }),
       { numRuns: 60 },
     );
@@ -190,14 +190,14 @@ describe('a file read at any position', () => {
 
   test('large reads are cut into requests that run at once; gaps of a part into requests of 4 MiB', async () => {
     const data = bytesOf(10 * MIB + 3);
-    const { fetched, open, store, transfer } = setUpSource(data, 10 * MIB);
+    const { fetched, open, store, transfers } = setUpSource(data, 10 * MIB);
     const source = open();
     expect(isEqual(await read(source, 1, 5 * MIB), data.subarray(1, 1 + 5 * MIB))).toBe(true);
     expect(store.calls).toHaveLength(2);
     await source.assertUnchanged();
     expect(store.calls).toHaveLength(2 + 1 + 2);
     expect(isEqual(fetched, new Uint8Array(data.byteLength).fill(1, 0, 10 * MIB))).toBe(true);
-    expect(transfer.memory.peakBytes).toBeLessThanOrEqual(8 * MIB);
+    expect(transfers.memory.peakBytes).toBeLessThanOrEqual(8 * MIB);
     await source.close();
   });
 
@@ -232,10 +232,10 @@ describe('a file read at any position', () => {
   );
 
   test('a record that does not hold together is Corrupt, and nothing is begun', async () => {
-    const { file, transfer } = setUpSource();
-    const opening = async () => transfer.source({ ...file, crc32c: file.crc32c ^ 1 });
+    const { file, transfers } = setUpSource();
+    const opening = async () => transfers.source({ ...file, crc32c: file.crc32c ^ 1 });
     expect((await failureOf(opening())).code).toBe('Corrupt');
-    await transfer.close();
+    await transfers.close();
   });
 });
 
@@ -246,12 +246,12 @@ describe('a store that fails', () => {
     for (const fault of everyCall) {
       for (let failing = 0; failing < 4; failing += 1) {
         const plan: FaultPlan = ({ number }) => (number === failing ? fault : undefined);
-        const { open, transfer } = setUpSource(DATA, PART, { plan });
+        const { open, transfers } = setUpSource(DATA, PART, { plan });
         const source = open();
         expect(isEqual(await read(source, 50, PART), DATA.subarray(50, 50 + PART))).toBe(true);
         await source.assertUnchanged();
         await source.close();
-        expect(isWhole(transfer)).toBe(true);
+        expect(isWhole(transfers)).toBe(true);
       }
     }
   });
@@ -296,11 +296,11 @@ describe('a store that fails', () => {
 });
 
 describe('the end of a source', () => {
-  test.each(['close', 'signal', 'transfer'])(
+  test.each(['close of the source', 'signal', 'close of all transfers'])(
     '%s: what is under way is stopped with Aborted, then it is over, once',
     async (how) => {
       const plan: FaultPlan = () => FAULTS.stall;
-      const { open, transfer } = setUpSource(DATA, PART, {
+      const { open, transfers } = setUpSource(DATA, PART, {
         plan,
         settings: { stallTimeoutMs: 3_600_000 },
       });
@@ -308,16 +308,16 @@ describe('the end of a source', () => {
       const source = open(stop.signal);
       const reading = failureOf(read(source, 0, 100));
       await new Promise(setImmediate);
-      if (how === 'close') await source.close();
+      if (how === 'close of the source') await source.close();
       else if (how === 'signal') stop.abort();
-      else await transfer.close();
+      else await transfers.close();
       expect((await reading).code).toBe('Aborted');
       await source.close();
       await source.close();
       expect((await failureOf(read(source, 0, 1))).code).toBe('Aborted');
       expect((await failureOf(source.assertUnchanged())).code).toBe('Aborted');
-      expect(isWhole(transfer)).toBe(true);
-      await transfer.close();
+      expect(isWhole(transfers)).toBe(true);
+      await transfers.close();
     },
   );
 });

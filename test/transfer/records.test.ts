@@ -1,7 +1,7 @@
 import { crc32c, type ObjectStore } from '@holdfast/core';
 import { FAULTS, type FaultName, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
-import { bytesOf, failureOf, type SetUpOptions, setUp } from './memory-transfer.ts';
+import { bytesOf, failureOf, type SetUpOptions, setUp } from './memory-transfers.ts';
 
 const KEYS = Array.from({ length: 25 }, (_, index) => `r/${String(index).padStart(3, '0')}`);
 
@@ -11,7 +11,7 @@ function setUpRecords(options: SetUpOptions = {}) {
     capabilities: { maxListKeys: 4, maxDeleteKeys: 10, ...options.capabilities },
   });
   for (const key of KEYS) rig.bucket.insert(key, bytesOf(3));
-  return { ...rig, records: rig.transfer.records };
+  return { ...rig, records: rig.transfers.records };
 }
 
 async function listAll(

@@ -20,7 +20,7 @@ import {
   PART,
   recordOf,
   setUp,
-} from './memory-transfer.ts';
+} from './memory-transfers.ts';
 
 /** Its first byte changes right before the n-th read. */
 function changingAt(data: Uint8Array, reading: number): NotedSource {
@@ -49,14 +49,14 @@ describe.each([
   test.each([true, false])(
     'is read twice where changes may hide, and else once (%s)',
     async (mayHideChanges) => {
-      const { bucket, transfer } = setUp();
+      const { bucket, transfers } = setUp();
       const data = bytesOf(size);
       const source = new NotedSource(data, { mayHideChanges });
-      const [file] = await transfer.upload([fileItem('a', source)]);
+      const [file] = await transfers.upload([fileItem('a', source)]);
       expect(file).toEqual(recordOf('a', 'data/a.0', data, PART));
       expect(isEqual(bucket.find('data/a.0')?.bytes, data)).toBe(true);
       expect(source.reads).toHaveLength(mayHideChanges ? 2 * partCount : partCount);
-      expect([bucket.openUploads(), isWhole(transfer)]).toEqual([[], true]);
+      expect([bucket.openUploads(), isWhole(transfers)]).toEqual([[], true]);
     },
   );
 
@@ -64,30 +64,30 @@ describe.each([
     '%s: changed between its two readings it is SourceChanged, and nothing is left',
     async (call) => {
       for (let reading = 1; reading <= partCount; reading++) {
-        const { bucket, transfer } = setUp();
+        const { bucket, transfers } = setUp();
         const data = bytesOf(size);
         const plain = fileItem('a', changingAt(data, reading));
         const item = call === 'known' ? among(plain, data.slice()) : plain;
-        const sending = call === 'checksum' ? transfer.checksum([item]) : transfer.upload([item]);
+        const sending = call === 'checksum' ? transfers.checksum([item]) : transfers.upload([item]);
         const { code, message, context } = await failureOf(sending);
         expect([code, context.name]).toEqual(['SourceChanged', 'a']);
         expect(message).toContain(`bytes 0 to ${Math.min(size, PART) - 1} `);
-        expect([bucket.keys(), bucket.openUploads(), isWhole(transfer)]).toEqual([[], [], true]);
+        expect([bucket.keys(), bucket.openUploads(), isWhole(transfers)]).toEqual([[], [], true]);
       }
     },
   );
 
   test('changed after its second reading it is what it was at the moment between the two', async () => {
-    const { bucket, transfer } = setUp();
+    const { bucket, transfers } = setUp();
     const [data, wanted] = [bytesOf(size), bytesOf(size)];
-    await transfer.upload([fileItem('a', changingAt(data, partCount + 1))]);
+    await transfers.upload([fileItem('a', changingAt(data, partCount + 1))]);
     expect(isEqual(bucket.find('data/a.0')?.bytes, wanted)).toBe(true);
   });
 });
 
 test('an empty file is not read at all', async () => {
   const source = new NotedSource(bytesOf(0), { mayHideChanges: true });
-  await setUp().transfer.upload([fileItem('a', source)]);
+  await setUp().transfers.upload([fileItem('a', source)]);
   expect(source.reads).toEqual([]);
 });
 

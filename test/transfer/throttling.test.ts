@@ -1,6 +1,6 @@
 import { CheckpointError } from '@holdfast/core';
 import { describe, expect, test } from 'vitest';
-import { bytesItem, bytesOf, setUp } from './memory-transfer.ts';
+import { bytesItem, bytesOf, setUp } from './memory-transfers.ts';
 
 const CONCURRENCY = 64;
 const CALL_MS = 10;
@@ -35,24 +35,24 @@ function setUpBusy(fileCount: number, bears: (answered: number) => number, retry
 
 describe('a store that throttles', () => {
   test('gets fewer requests at once, so that repeats suffice where they would be used up', async () => {
-    const { bucket, items, transfer, throttledCount } = setUpBusy(3000, () => 8);
-    await transfer.upload(items);
+    const { bucket, items, transfers, throttledCount } = setUpBusy(3000, () => 8);
+    await transfers.upload(items);
     expect(bucket.keys()).toHaveLength(items.length);
     // It would be over 1,000, and then a failure, at full pace.
     expect(throttledCount()).toBeLessThan(400);
   });
 
   test('gets as many as before once it bears them again', async () => {
-    const { items, transfer, underWay } = setUpBusy(3000, (answered) => (answered < 50 ? 4 : CONCURRENCY));
-    await transfer.upload(items);
+    const { items, transfers, underWay } = setUpBusy(3000, (answered) => (answered < 50 ? 4 : CONCURRENCY));
+    await transfers.upload(items);
     expect(Math.max(...underWay.slice(150, 250))).toBeLessThanOrEqual(CONCURRENCY / 2);
     expect(Math.max(...underWay.slice(-100))).toBe(CONCURRENCY);
   });
 
   test('is left alone for as long as it asks, whatever chance says', async () => {
-    const { clock, items, transfer, throttledCount } = setUpBusy(1, () => 0, 7000);
+    const { clock, items, transfers, throttledCount } = setUpBusy(1, () => 0, 7000);
     const stop = new AbortController();
-    const uploading = transfer.upload(items, { signal: stop.signal });
+    const uploading = transfers.upload(items, { signal: stop.signal });
     await clock.sleep(7000 + CALL_MS - 1);
     expect(throttledCount()).toBe(1);
     await clock.sleep(500 + CALL_MS + 1); // the random part, and the next call

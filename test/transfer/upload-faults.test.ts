@@ -17,7 +17,7 @@ import {
   type SetUpOptions,
   setUp,
   streamItem,
-} from './memory-transfer.ts';
+} from './memory-transfers.ts';
 
 const DATA = {
   large: bytesOf(4 * PART + 99, 1),
@@ -45,8 +45,8 @@ function setUpAll(options: SetUpOptions = {}) {
 
 /** The store calls of an upload without faults. */
 async function plainCalls() {
-  const { items, store, transfer } = setUpAll();
-  await transfer.upload(items);
+  const { items, store, transfers } = setUpAll();
+  await transfers.upload(items);
   return store.calls.map(({ operation, number }) => ({ operation, number }));
 }
 
@@ -85,15 +85,15 @@ describe('I9: the answer to a completion is lost, and the object that is found h
 
   test('the file is sent again under a fresh key', async () => {
     const bucket = new SpoilingBucket(1);
-    const { transfer } = setUp({ bucket, plan: loseFirst() });
-    const [file] = await transfer.upload([fileItem('large', new NotedSource(DATA.large))]);
+    const { transfers } = setUp({ bucket, plan: loseFirst() });
+    const [file] = await transfers.upload([fileItem('large', new NotedSource(DATA.large))]);
     expect(bucket.keys()).toHaveLength(2);
     expect(isEqual(bucket.find(file?.key as string)?.bytes, DATA.large)).toBe(true);
   });
 
   test('again and again: Corrupt with both checksums', async () => {
-    const { transfer } = setUp({ bucket: new SpoilingBucket(99), plan: loseFirst() });
-    const failed = await failureOf(transfer.upload([fileItem('large', new NotedSource(DATA.large))]));
+    const { transfers } = setUp({ bucket: new SpoilingBucket(99), plan: loseFirst() });
+    const failed = await failureOf(transfers.upload([fileItem('large', new NotedSource(DATA.large))]));
     expect(failed).toMatchObject({ code: 'Corrupt', message: expect.stringContaining('out of parts of') });
   });
 });
@@ -110,7 +110,7 @@ describe('one call goes wrong for a while: the upload succeeds and every object 
   test.each(faults)('%s', async (_, fault) => {
     for (let failing = 0; failing < CALL_COUNT; failing += 1) {
       const rig = setUpAll({ plan: ({ number }) => (number === failing ? fault : undefined) });
-      const files = await rig.transfer.upload(rig.items);
+      const files = await rig.transfers.upload(rig.items);
       await rig.lateEffects.releaseAll();
       for (const file of files) {
         const expected = DATA[file.name as Name];
@@ -120,7 +120,7 @@ describe('one call goes wrong for a while: the upload succeeds and every object 
         );
       }
       expect(files.map((file) => file.name)).toEqual(NAMES);
-      expect([rig.source.closeCount, isWhole(rig.transfer), rig.bucket.violations]).toEqual([1, true, []]);
+      expect([rig.source.closeCount, isWhole(rig.transfers), rig.bucket.violations]).toEqual([1, true, []]);
     }
   });
 });
@@ -131,7 +131,7 @@ describe('a store that refused the bytes on the way', () => {
     const rig = setUpAll({
       plan: (call) => (call.operation === operation && refused++ < 2 ? refuse('Corrupt') : undefined),
     });
-    const files = await rig.transfer.upload(rig.items);
+    const files = await rig.transfers.upload(rig.items);
     for (const file of files)
       expect(isEqual(rig.bucket.find(file.key)?.bytes, DATA[file.name as Name])).toBe(true);
     expect(rig.store.calls).toHaveLength(CALL_COUNT + 2);
@@ -144,7 +144,7 @@ describe('a store that refused the bytes on the way', () => {
         plan: (call) => (call.operation === operation ? refuse('Corrupt') : undefined),
         settings: { retryCountMax: 2 },
       });
-      const error = await failureOf(rig.transfer.upload(rig.items));
+      const error = await failureOf(rig.transfers.upload(rig.items));
       expect(error).toMatchObject({ code: 'Corrupt', status: 'exhausted' });
       expect(error.context['advice']).toContainEqual(expect.stringContaining('no stored object is damaged'));
     },
@@ -159,22 +159,22 @@ describe('a store that refused the bytes on the way', () => {
       });
     };
     const file = once('large');
-    const [large] = await file.transfer.upload(file.items);
+    const [large] = await file.transfers.upload(file.items);
     expect(large?.key).toBe('data/large.1');
     expect(isEqual(file.bucket.find('data/large.1')?.bytes, DATA.large)).toBe(true);
     expect([file.bucket.openUploads(), file.bucket.find('data/large.0')]).toEqual([[], undefined]);
 
     const stream = once('stream');
-    const error = await failureOf(stream.transfer.upload(stream.items));
+    const error = await failureOf(stream.transfers.upload(stream.items));
     expect(error).toMatchObject({ code: 'Corrupt', status: 'exhausted' });
-    expect([stream.bucket.openUploads(), isWhole(stream.transfer)]).toEqual([[], true]);
+    expect([stream.bucket.openUploads(), isWhole(stream.transfers)]).toEqual([[], true]);
   });
 
   test('complete, every time: given up after three attempts, with the code of the store', async () => {
     const rig = setUpAll({
       plan: ({ operation }) => (operation === 'complete' ? refuse('Corrupt') : undefined),
     });
-    const error = await failureOf(rig.transfer.upload(rig.items.slice(0, 1)));
+    const error = await failureOf(rig.transfers.upload(rig.items.slice(0, 1)));
     expect(error).toMatchObject({ code: 'Corrupt', status: 'exhausted' });
     expect(error.message).toContain('tried 3 times');
     expect(error.context['advice']).toContainEqual(expect.stringContaining('no stored object is damaged'));
@@ -198,7 +198,7 @@ describe('a store that has something else than was sent', () => {
         };
         return upload;
       };
-      const [file] = await rig.transfer.upload(rig.items.slice(0, 1));
+      const [file] = await rig.transfers.upload(rig.items.slice(0, 1));
       expect(isEqual(rig.bucket.find(file?.key ?? '')?.bytes, DATA.large)).toBe(true);
       expect(answers).toBe(2);
     }
@@ -216,7 +216,7 @@ describe('a store that has something else than was sent', () => {
         return undefined;
       },
     });
-    const [file] = await rig.transfer.upload(rig.items.slice(0, 1));
+    const [file] = await rig.transfers.upload(rig.items.slice(0, 1));
     expect([file?.key, bucket.keys()]).toEqual(['data/large.1', ['data/large.1']]);
     expect(isEqual(bucket.find('data/large.1')?.bytes, DATA.large)).toBe(true);
   });
@@ -227,7 +227,7 @@ describe('a store that has something else than was sent', () => {
       bytes[0] = (bytes[0] as number) ^ 1;
       throw new CheckpointError('Corrupt', `${key}: wrong checksum`);
     };
-    const error = await failureOf(rig.transfer.upload(rig.items.slice(1, 2)));
+    const error = await failureOf(rig.transfers.upload(rig.items.slice(1, 2)));
     expect(error).toMatchObject({
       code: 'Corrupt',
       status: 'permanent',
@@ -247,7 +247,7 @@ describe('an upload that has vanished', () => {
         return undefined;
       },
     });
-    const [file] = await rig.transfer.upload(rig.items.slice(0, 1));
+    const [file] = await rig.transfers.upload(rig.items.slice(0, 1));
     expect(file?.key).toBe('data/large.1');
     expect(rig.bucket.keys()).toEqual(['data/large.1']);
   });
@@ -257,7 +257,7 @@ describe('an upload that has vanished', () => {
       plan: ({ operation, partIndex, key }) =>
         operation === 'putPart' && partIndex === 2 && key === 'data/large.0' ? refuse('NotFound') : undefined,
     });
-    const [file] = await rig.transfer.upload(rig.items.slice(0, 1));
+    const [file] = await rig.transfers.upload(rig.items.slice(0, 1));
     expect(file?.key).toBe('data/large.1');
     expect([rig.bucket.keys(), rig.bucket.openUploads()]).toEqual([['data/large.1'], []]);
   });
@@ -267,15 +267,15 @@ describe('an upload that has vanished', () => {
       plan: ({ operation, partIndex }) =>
         operation === 'putPart' && partIndex === 2 ? refuse('NotFound') : undefined,
     });
-    const error = await failureOf(rig.transfer.upload(rig.items.slice(0, 1)));
+    const error = await failureOf(rig.transfers.upload(rig.items.slice(0, 1)));
     expect([error.code, error.status]).toEqual(['Unavailable', 'exhausted']);
-    expect([rig.bucket.keys(), rig.bucket.openUploads(), isWhole(rig.transfer)]).toEqual([[], [], true]);
+    expect([rig.bucket.keys(), rig.bucket.openUploads(), isWhole(rig.transfers)]).toEqual([[], [], true]);
   });
 
   test('an object of another size under the key is not taken for ours', async () => {
     const rig = setUpAll();
     rig.bucket.insert('data/large.0', bytesOf(10));
-    const [file] = await rig.transfer.upload(rig.items.slice(0, 1));
+    const [file] = await rig.transfers.upload(rig.items.slice(0, 1));
     expect(file?.key).toBe('data/large.1');
   });
 });
@@ -287,9 +287,9 @@ describe('one call is refused for good', () => {
     async (code) => {
       for (let failing = 0; failing < CALL_COUNT; failing += 1) {
         const rig = setUpAll({ plan: ({ number }) => (number === failing ? refuse(code) : undefined) });
-        expect((await failureOf(rig.transfer.upload(rig.items))).code).toBe(code);
+        expect((await failureOf(rig.transfers.upload(rig.items))).code).toBe(code);
         expect(rig.bucket.openUploads()).toEqual([]);
-        expect([rig.source.closeCount, isWhole(rig.transfer)]).toEqual([rig.source.openCount, true]);
+        expect([rig.source.closeCount, isWhole(rig.transfers)]).toEqual([rig.source.openCount, true]);
         // The failure stops the rest: at most the requests in progress are still answered, and
         // uploads are aborted.
         expect(rig.store.calls.length).toBeLessThanOrEqual(failing + 1 + 4 + 2);
@@ -307,7 +307,7 @@ describe('a store that stays away', () => {
     });
     const details: string[] = [];
     const error = await failureOf(
-      rig.transfer.upload(rig.items.slice(0, 1), { onRetry: (detail) => details.push(detail) }),
+      rig.transfers.upload(rig.items.slice(0, 1), { onRetry: (detail) => details.push(detail) }),
     );
     expect(error).toMatchObject({ code: 'Unavailable', status: 'exhausted' });
     expect(error.message).toContain('begin of "large": tried 4 times');
@@ -321,13 +321,13 @@ describe('a store that stays away', () => {
       plan: ({ operation }) => (operation === 'putPart' || operation === 'abort' ? FAULTS.stall : undefined),
       settings: { retryCountMax: 1, stallTimeoutMs: 1000 },
     });
-    const error = await failureOf(rig.transfer.upload(rig.items.slice(0, 1)));
+    const error = await failureOf(rig.transfers.upload(rig.items.slice(0, 1)));
     expect(error).toMatchObject({ code: 'Unavailable', status: 'exhausted' });
     expect(error.message).toMatch(
       /part \d of "large": tried 2 times in 2 s: part \d of "large": no answer for 2 s/,
     );
     expect(rig.clock.monotonicMs()).toBeLessThan(10_000);
-    expect(isWhole(rig.transfer)).toBe(true);
+    expect(isWhole(rig.transfers)).toBe(true);
   });
 
   test('many calls that fail together use up the budget, and go on slowly from then on', async () => {
@@ -336,8 +336,8 @@ describe('a store that stays away', () => {
       plan: ({ number }) => (number % 2 === 0 ? FAULTS.loseRequest : undefined),
     });
     const items = Array.from({ length: 5000 }, (_, index) => bytesItem(`f${index}`, bytesOf(10)));
-    await rig.transfer.upload(items);
-    expect(rig.transfer.retryPolicy('any request', {}).budget?.repeats).toBeLessThan(2);
+    await rig.transfers.upload(items);
+    expect(rig.transfers.retryPolicy('any request', {}).budget?.repeats).toBeLessThan(2);
     expect(rig.clock.monotonicMs()).toBeGreaterThan(10 * 60_000);
   });
 });
@@ -352,8 +352,10 @@ describe('the caller stops it', () => {
           return undefined;
         },
       });
-      expect((await failureOf(rig.transfer.upload(rig.items, { signal: stop.signal }))).code).toBe('Aborted');
-      expect([rig.source.closeCount, isWhole(rig.transfer)]).toEqual([rig.source.openCount, true]);
+      expect((await failureOf(rig.transfers.upload(rig.items, { signal: stop.signal }))).code).toBe(
+        'Aborted',
+      );
+      expect([rig.source.closeCount, isWhole(rig.transfers)]).toEqual([rig.source.openCount, true]);
       expect(rig.bucket.openUploads()).toEqual([]);
     }
   });
@@ -361,13 +363,13 @@ describe('the caller stops it', () => {
   test('before: nothing is opened or sent; with an error of ours as the reason: that error', async () => {
     const rig = setUpAll();
     const reason = new CheckpointError('Fenced', 'superseded');
-    await expect(rig.transfer.upload(rig.items, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    await expect(rig.transfers.upload(rig.items, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
     expect([rig.store.calls, rig.source.openCount]).toEqual([[], 0]);
   });
 
   test('while a producer is silent, and while another stream waits for its seat', async () => {
-    const { bucket, transfer } = setUp({ settings: { partSizeBytesMin: 8 * MIB } });
-    expect(transfer.streamCountMax).toBe(1);
+    const { bucket, transfers } = setUp({ settings: { partSizeBytesMin: 8 * MIB } });
+    expect(transfers.streamCountMax).toBe(1);
     let pulled = 0;
     async function* silent() {
       pulled += 1;
@@ -376,7 +378,7 @@ describe('the caller stops it', () => {
     }
     const stops = [new AbortController(), new AbortController()];
     const uploads = stops.map(({ signal }, index) =>
-      failureOf(transfer.upload([streamItem(`s${index}`, silent())], { signal })),
+      failureOf(transfers.upload([streamItem(`s${index}`, silent())], { signal })),
     );
     await new Promise((resolve) => setImmediate(resolve));
     expect(pulled).toBe(1);
@@ -384,28 +386,28 @@ describe('the caller stops it', () => {
       stops[index]?.abort();
       expect((await uploads[index])?.code).toBe('Aborted');
     }
-    expect([pulled, bucket.openUploads(), isWhole(transfer)]).toEqual([1, [], true]);
+    expect([pulled, bucket.openUploads(), isWhole(transfers)]).toEqual([1, [], true]);
     // The seats are free again.
-    await transfer.upload([streamItem('next', chunksOf(bytesOf(10), 3))]);
+    await transfers.upload([streamItem('next', chunksOf(bytesOf(10), 3))]);
   });
 
   test('while memory is awaited', async () => {
-    const { transfer } = setUp({
+    const { transfers } = setUp({
       settings: { partSizeBytesMin: 8 * MIB, concurrency: 1 },
       plan: ({ key }) => (key.startsWith('data/stuck') ? FAULTS.stall : undefined),
     });
     const [stuck, stop] = [new AbortController(), new AbortController()];
     const holding = [0, 1].map((index) =>
-      failureOf(transfer.upload([bytesItem(`stuck${index}`, bytesOf(8 * MIB))], { signal: stuck.signal })),
+      failureOf(transfers.upload([bytesItem(`stuck${index}`, bytesOf(8 * MIB))], { signal: stuck.signal })),
     );
     const waiting = failureOf(
-      transfer.upload([bytesItem('waits', bytesOf(8 * MIB))], { signal: stop.signal }),
+      transfers.upload([bytesItem('waits', bytesOf(8 * MIB))], { signal: stop.signal }),
     );
     stop.abort();
     expect((await waiting).code).toBe('Aborted');
     stuck.abort();
     for (const held of holding) expect((await held).code).toBe('Aborted');
-    expect(isWhole(transfer)).toBe(true);
+    expect(isWhole(transfers)).toBe(true);
   });
 });
 
@@ -426,18 +428,18 @@ describe('a call that never ends', () => {
       };
       return upload;
     };
-    const error = await failureOf(rig.transfer.upload(rig.items.slice(0, 1)));
+    const error = await failureOf(rig.transfers.upload(rig.items.slice(0, 1)));
     expect(error).toMatchObject({ code: 'Unavailable', status: 'exhausted' });
     expect(error.message).toContain('the call did not end within 1 s of being stopped');
-    const { freeBytes, totalBytes } = rig.transfer.memory;
+    const { freeBytes, totalBytes } = rig.transfers.memory;
     expect(totalBytes - freeBytes).toBe(PART);
     // Buffers of other uploads in the meantime are in other memory.
     const before = Uint8Array.from(touched as Uint8Array);
-    await rig.transfer.upload([bytesItem('other', bytesOf(5000, 9))]);
+    await rig.transfers.upload([bytesItem('other', bytesOf(5000, 9))]);
     expect(touched).toEqual(before);
     end();
     await new Promise((resolve) => setImmediate(resolve));
-    expect(isWhole(rig.transfer)).toBe(true);
+    expect(isWhole(rig.transfers)).toBe(true);
   });
 
   test('begun too late: the upload that comes of it is aborted', async () => {
@@ -448,7 +450,7 @@ describe('a call that never ends', () => {
       await answered;
       return begin(key, { ...options, signal: undefined });
     };
-    expect((await failureOf(rig.transfer.upload(rig.items.slice(0, 1)))).status).toBe('exhausted');
+    expect((await failureOf(rig.transfers.upload(rig.items.slice(0, 1)))).status).toBe('exhausted');
     answer();
     await new Promise((resolve) => setImmediate(resolve));
     expect(rig.store.calls.map(({ operation }) => operation)).toEqual(['beginUpload', 'abort']);
@@ -460,13 +462,13 @@ describe('a call that never ends', () => {
     const stop = new AbortController();
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     rig.source.readInto = () => ended;
-    const uploading = rig.transfer.upload(rig.items.slice(0, 1), { signal: stop.signal });
+    const uploading = rig.transfers.upload(rig.items.slice(0, 1), { signal: stop.signal });
     await new Promise((resolve) => setImmediate(resolve));
     stop.abort();
     expect((await failureOf(uploading)).code).toBe('Aborted');
-    expect([isWhole(rig.transfer), rig.bucket.openUploads(), rig.source.closeCount]).toEqual([false, [], 1]);
+    expect([isWhole(rig.transfers), rig.bucket.openUploads(), rig.source.closeCount]).toEqual([false, [], 1]);
     end();
     await new Promise((resolve) => setImmediate(resolve));
-    expect(isWhole(rig.transfer)).toBe(true);
+    expect(isWhole(rig.transfers)).toBe(true);
   });
 });

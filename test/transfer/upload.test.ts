@@ -18,56 +18,56 @@ import {
   type SetUpOptions,
   setUp,
   streamItem,
-} from './memory-transfer.ts';
+} from './memory-transfers.ts';
 
 const SIZES = [0, 1, 4095, 4096, 4097, PART - 1, PART, PART + 1, 2 * PART, 3 * PART - 1, 5 * PART + 17];
 
 describe('what was uploaded is what was recorded', () => {
   test.each(SIZES)('a file, bytes and a stream of %i bytes', async (size) => {
-    const { bucket, transfer } = setUp();
+    const { bucket, transfers } = setUp();
     const data = bytesOf(size);
     const items = [
       fileItem('file', new NotedSource(data, { mode: 0o640 })),
       bytesItem('bytes', data),
       streamItem('stream', chunksOf(data, 1000)),
     ];
-    const files = await transfer.upload(items);
+    const files = await transfers.upload(items);
     expect(files.map((file) => file.name)).toEqual(['file', 'bytes', 'stream']);
     for (const { mode, ...file } of files) {
       expect(file).toEqual(recordOf(file.name, `data/${file.name}.0`, data, PART));
       expect(mode).toBe(file.name === 'file' ? 0o640 : undefined);
       expect(isEqual(bucket.find(file.key)?.bytes, data)).toBe(true);
     }
-    expect([bucket.openUploads(), bucket.violations, isWhole(transfer)]).toEqual([[], [], true]);
+    expect([bucket.openUploads(), bucket.violations, isWhole(transfers)]).toEqual([[], [], true]);
   });
 
   test.each([1, 7, PART - 1, PART, PART + 1, 10 * PART])(
     'a stream in chunks of %i bytes',
     async (chunkBytes) => {
-      const { bucket, transfer } = setUp();
+      const { bucket, transfers } = setUp();
       const data = bytesOf(chunkBytes === 1 ? PART + 1 : 3 * PART + 5);
-      const [file] = await transfer.upload([streamItem('s', chunksOf(data, chunkBytes))]);
+      const [file] = await transfers.upload([streamItem('s', chunksOf(data, chunkBytes))]);
       expect(isEqual(bucket.find(file?.key ?? '')?.bytes, data)).toBe(true);
     },
   );
 
   test('a stream whose chunks are empty now and then', async () => {
-    const { bucket, transfer } = setUp();
+    const { bucket, transfers } = setUp();
     async function* some() {
       for (const byte of [1, 2, 3]) {
         yield new Uint8Array(0);
         yield Uint8Array.of(byte);
       }
     }
-    await transfer.upload([streamItem('s', some())]);
+    await transfers.upload([streamItem('s', some())]);
     expect(bucket.find('data/s.0')?.bytes).toEqual(Uint8Array.of(1, 2, 3));
   });
 
   test('one part is one create; more are an upload in parts', async () => {
     const operations = async (size: number) => {
-      const { store, transfer } = setUp();
-      await transfer.upload([bytesItem('a', bytesOf(size))]);
-      await transfer.upload([streamItem('b', chunksOf(bytesOf(size), 999))]);
+      const { store, transfers } = setUp();
+      await transfers.upload([bytesItem('a', bytesOf(size))]);
+      await transfers.upload([streamItem('b', chunksOf(bytesOf(size), 999))]);
       return store.calls.map((call) => call.operation).join(' ');
     };
     expect(await operations(PART - 1)).toBe('create create');
@@ -77,36 +77,36 @@ describe('what was uploaded is what was recorded', () => {
   });
 
   test('a stream above maxCreateBytes that ends within its first part is sent as one part', async () => {
-    const { bucket, store, transfer } = setUp({ capabilities: { maxCreateBytes: 1000 } });
-    await transfer.upload([streamItem('s', chunksOf(bytesOf(1001), 10))]);
+    const { bucket, store, transfers } = setUp({ capabilities: { maxCreateBytes: 1000 } });
+    await transfers.upload([streamItem('s', chunksOf(bytesOf(1001), 10))]);
     expect(store.calls.map((call) => call.operation)).toEqual(['beginUpload', 'putPart', 'complete']);
     expect(isEqual(bucket.find('data/s.0')?.bytes, bytesOf(1001))).toBe(true);
   });
 
   test('checksum answers what upload would, and sends nothing', async () => {
     for (const size of SIZES) {
-      const { store, transfer } = setUp();
+      const { store, transfers } = setUp();
       const data = bytesOf(size);
       const items = () => [
         fileItem('file', new NotedSource(data, { mode: 0o600 })),
         bytesItem('bytes', data),
         streamItem('stream', chunksOf(data, 777)),
       ];
-      const sums = await transfer.checksum(items());
+      const sums = await transfers.checksum(items());
       expect(store.calls).toEqual([]);
-      const files = await transfer.upload(items());
+      const files = await transfers.upload(items());
       expect(sums).toEqual(files.map((file) => ({ ...file, key: '' })));
-      expect(isWhole(transfer)).toBe(true);
+      expect(isWhole(transfers)).toBe(true);
     }
   });
 
   test('many small files, and none at all', async () => {
-    const { bucket, transfer } = setUp();
+    const { bucket, transfers } = setUp();
     const items = Array.from({ length: 500 }, (_, index) => bytesItem(`f${index}`, bytesOf(index, index)));
-    const files = await transfer.upload(items);
+    const files = await transfers.upload(items);
     expect(files.map((file) => file.sizeBytes)).toEqual(items.map((_, index) => index));
     expect(bucket.keys()).toHaveLength(500);
-    expect(await transfer.upload([])).toEqual([]);
+    expect(await transfers.upload([])).toEqual([]);
   });
 });
 
@@ -114,14 +114,14 @@ describe('sources', () => {
   test('are opened when their turn comes, read once in order, checked after the last read, closed once', async () => {
     const steps: string[] = [];
     const source = new NotedSource(bytesOf(4 * PART), { before: (step) => steps.push(step) });
-    const { store, transfer } = setUp({
+    const { store, transfers } = setUp({
       settings: { concurrency: 1 },
       plan: ({ operation }) => {
         steps.push(operation);
         return undefined;
       },
     });
-    await transfer.upload([fileItem('a', source)]);
+    await transfers.upload([fileItem('a', source)]);
     expect(source.reads).toEqual([0, PART, 2 * PART, 3 * PART]);
     expect(steps.slice(-3)).toEqual(['assertUnchanged', 'complete', 'close']);
     expect([source.openCount, source.closeCount, store.calls.length]).toEqual([1, 1, 6]);
@@ -130,22 +130,22 @@ describe('sources', () => {
   test.each(['in parts', 'whole'])(
     'one that changed (%s) is SourceChanged and leaves nothing',
     async (kind) => {
-      const { bucket, transfer } = setUp();
+      const { bucket, transfers } = setUp();
       const changed = new CheckpointError('SourceChanged', 'it was written to');
       const source = new NotedSource(bytesOf(kind === 'whole' ? 100 : 3 * PART), {
         before: (step) => {
           if (step === 'assertUnchanged') throw changed;
         },
       });
-      await expect(transfer.upload([fileItem('a', source)])).rejects.toBe(changed);
+      await expect(transfers.upload([fileItem('a', source)])).rejects.toBe(changed);
       expect([bucket.keys(), bucket.openUploads()]).toEqual([[], []]);
-      expect([source.closeCount, isWhole(transfer)]).toEqual([1, true]);
+      expect([source.closeCount, isWhole(transfers)]).toEqual([1, true]);
     },
   );
 
   test('any step of a source that fails: its error, all closed, pool whole, no upload left open', async () => {
     for (let failing = 0; ; failing += 1) {
-      const { bucket, transfer } = setUp();
+      const { bucket, transfers } = setUp();
       let step = 0;
       let failed = '';
       const before = (name: string) => {
@@ -154,7 +154,7 @@ describe('sources', () => {
         throw new CheckpointError('Denied', `no ${name}`);
       };
       const sources = [PART * 3, 10, 0].map((size) => new NotedSource(bytesOf(size), { before }));
-      const uploading = transfer.upload(sources.map((source, index) => fileItem(`f${index}`, source)));
+      const uploading = transfers.upload(sources.map((source, index) => fileItem(`f${index}`, source)));
       if (failed === '' || failed === 'close') await uploading.catch(() => undefined);
       const outcome = await uploading.then(
         () => 'done',
@@ -162,7 +162,7 @@ describe('sources', () => {
       );
       // A failing close changes nothing: the bytes are already stored.
       expect(outcome).toBe(failed === '' || failed === 'close' ? 'done' : `no ${failed}`);
-      expect([bucket.openUploads(), isWhole(transfer)]).toEqual([[], true]);
+      expect([bucket.openUploads(), isWhole(transfers)]).toEqual([[], true]);
       for (const source of sources) expect(source.closeCount).toBe(source.openCount);
       if (failed === '') return;
     }
@@ -170,26 +170,26 @@ describe('sources', () => {
 
   test('bytes that shrink while they are saved are SourceChanged', async () => {
     const shrinking = new Uint8Array(new ArrayBuffer(3 * PART, { maxByteLength: 3 * PART }));
-    const { bucket, transfer } = setUp({
+    const { bucket, transfers } = setUp({
       plan: ({ operation }) => {
         if (operation === 'beginUpload') (shrinking.buffer as ArrayBuffer).resize(PART);
         return undefined;
       },
     });
-    const error = await failureOf(transfer.upload([bytesItem('a', shrinking)]));
+    const error = await failureOf(transfers.upload([bytesItem('a', shrinking)]));
     expect(error.message).toBe(`the source has shrunk from ${3 * PART} to ${PART} bytes`);
-    expect([error.code, bucket.keys(), isWhole(transfer)]).toEqual(['SourceChanged', [], true]);
+    expect([error.code, bucket.keys(), isWhole(transfers)]).toEqual(['SourceChanged', [], true]);
   });
 
   test('a stream that throws: Unexpected with name and cause; a CheckpointError passes as it is', async () => {
     for (const afterBytes of [0, 10, PART, 2 * PART + 1]) {
       for (const thrown of [new TypeError('the disk burns'), new CheckpointError('Aborted', 'discarded')]) {
-        const { bucket, transfer } = setUp();
+        const { bucket, transfers } = setUp();
         async function* burning() {
           yield* chunksOf(bytesOf(afterBytes), 999);
           throw thrown;
         }
-        const error = await failureOf(transfer.upload([streamItem('s', burning())]));
+        const error = await failureOf(transfers.upload([streamItem('s', burning())]));
         if (thrown instanceof TypeError) {
           expect(error).toMatchObject({
             code: 'Unexpected',
@@ -197,13 +197,13 @@ describe('sources', () => {
           });
           expect(error.cause).toBe(thrown);
         } else expect(error).toBe(thrown);
-        expect([bucket.keys(), bucket.openUploads(), isWhole(transfer)]).toEqual([[], [], true]);
+        expect([bucket.keys(), bucket.openUploads(), isWhole(transfers)]).toEqual([[], [], true]);
       }
     }
   });
 
   test('a stream of something else than bytes is InvalidArgument, and is told to end', async () => {
-    const { transfer } = setUp();
+    const { transfers } = setUp();
     let ended = false;
     async function* text() {
       try {
@@ -213,27 +213,27 @@ describe('sources', () => {
         ended = true;
       }
     }
-    const error = await failureOf(transfer.upload([streamItem('s', text())]));
+    const error = await failureOf(transfers.upload([streamItem('s', text())]));
     expect(error.message).toBe('the stream of "s" gave a chunk of type string; it takes Uint8Array');
-    expect([error.code, ended, isWhole(transfer)]).toEqual(['InvalidArgument', true, true]);
+    expect([error.code, ended, isWhole(transfers)]).toEqual(['InvalidArgument', true, true]);
   });
 
   test('a stream longer than the store takes is Unsupported and leaves nothing', async () => {
-    const { bucket, transfer } = setUp({ capabilities: { maxParts: 3, maxPartBytes: PART } });
-    await transfer.upload([streamItem('fits', chunksOf(bytesOf(3 * PART), 5000))]);
+    const { bucket, transfers } = setUp({ capabilities: { maxParts: 3, maxPartBytes: PART } });
+    await transfers.upload([streamItem('fits', chunksOf(bytesOf(3 * PART), 5000))]);
     const error = await failureOf(
-      transfer.upload([streamItem('long', chunksOf(bytesOf(3 * PART + 1), 5000))]),
+      transfers.upload([streamItem('long', chunksOf(bytesOf(3 * PART + 1), 5000))]),
     );
     expect(error.message).toContain(`longer than ${3 * PART} bytes`);
     expect([error.code, bucket.keys()]).toEqual(['Unsupported', ['data/fits.0']]);
-    expect([bucket.openUploads(), isWhole(transfer)]).toEqual([[], true]);
+    expect([bucket.openUploads(), isWhole(transfers)]).toEqual([[], true]);
   });
 });
 
 describe('turns, memory, progress', () => {
   test('files take turns: a small file does not wait behind large ones, and each keeps its order', async () => {
-    const { store, transfer } = setUp({ settings: { concurrency: 2 } });
-    await transfer.upload([
+    const { store, transfers } = setUp({ settings: { concurrency: 2 } });
+    await transfers.upload([
       bytesItem('a', bytesOf(20 * PART)),
       bytesItem('b', bytesOf(20 * PART)),
       bytesItem('small', bytesOf(10)),
@@ -251,7 +251,7 @@ describe('turns, memory, progress', () => {
 
   test('I11: never more requests than the setting, never more memory than the budget, and both are used', async () => {
     const options: SetUpOptions = { settings: { concurrency: 20, partSizeBytesMin: 2 * MIB } };
-    const { store, transfer } = setUp(options);
+    const { store, transfers } = setUp(options);
     let underWay = 0;
     let most = 0;
     const begin = store.beginUpload.bind(store);
@@ -269,18 +269,18 @@ describe('turns, memory, progress', () => {
       return upload;
     };
     const data = new Uint8Array(20 * MIB);
-    await transfer.upload([bytesItem('a', data), bytesItem('b', data)]);
+    await transfers.upload([bytesItem('a', data), bytesItem('b', data)]);
     expect(most).toBe(8); // 16 MiB in parts of 2 MiB, although 20 requests were allowed
-    expect(transfer.memory.peakBytes).toBe(transfer.memory.totalBytes);
+    expect(transfers.memory.peakBytes).toBe(transfers.memory.totalBytes);
 
     const few = setUp({ settings: { concurrency: 3 } });
-    await few.transfer.upload([bytesItem('a', bytesOf(20 * PART))]);
-    expect(few.transfer.memory.peakBytes).toBe(3 * PART);
+    await few.transfers.upload([bytesItem('a', bytesOf(20 * PART))]);
+    expect(few.transfers.memory.peakBytes).toBe(3 * PART);
   });
 
   test('streams beyond streamCountMax wait unread until others are done, and all arrive', async () => {
-    const { bucket, transfer } = setUp({ settings: { partSizeBytesMin: 2 * MIB } });
-    expect(transfer.streamCountMax).toBe(4);
+    const { bucket, transfers } = setUp({ settings: { partSizeBytesMin: 2 * MIB } });
+    expect(transfers.streamCountMax).toBe(4);
     let open = 0;
     let most = 0;
     const counted = async function* (data: Uint8Array) {
@@ -292,15 +292,15 @@ describe('turns, memory, progress', () => {
     const items = Array.from({ length: 11 }, (_, index) =>
       streamItem(`s${index}`, counted(bytesOf(5 * MIB, index))),
     );
-    await Promise.all([transfer.upload(items.slice(0, 5)), transfer.upload(items.slice(5))]);
+    await Promise.all([transfers.upload(items.slice(0, 5)), transfers.upload(items.slice(5))]);
     expect(most).toBe(4);
     expect(bucket.keys()).toHaveLength(11);
-    expect(isWhole(transfer)).toBe(true);
+    expect(isWhole(transfers)).toBe(true);
   });
 
   test('streams whose producers wait for each other all get on, up to streamCountMax', async () => {
-    const { bucket, transfer } = setUp({ settings: { partSizeBytesMin: 2 * MIB } });
-    const count = transfer.streamCountMax;
+    const { bucket, transfers } = setUp({ settings: { partSizeBytesMin: 2 * MIB } });
+    const count = transfers.streamCountMax;
     let turn = 0;
     const waiting = new Set<() => void>();
     const inStep = async function* (index: number) {
@@ -312,33 +312,33 @@ describe('turns, memory, progress', () => {
         yield new Uint8Array(MIB);
       }
     };
-    await transfer.upload(
+    await transfers.upload(
       Array.from({ length: count }, (_, index) => streamItem(`s${index}`, inStep(index))),
     );
     expect(bucket.keys()).toHaveLength(count);
   });
 
   test('a stream without input does not keep files from being saved', async () => {
-    const { bucket, transfer } = setUp({ settings: { partSizeBytesMin: 8 * MIB } });
+    const { bucket, transfers } = setUp({ settings: { partSizeBytesMin: 8 * MIB } });
     const { promise: fed, resolve: feed } = Promise.withResolvers<void>();
     async function* idle() {
       yield new Uint8Array(10);
       await fed;
     }
-    const uploading = transfer.upload([streamItem('idle', idle())]);
-    await transfer.upload([bytesItem('file', new Uint8Array(20 * MIB))]);
+    const uploading = transfers.upload([streamItem('idle', idle())]);
+    await transfers.upload([bytesItem('file', new Uint8Array(20 * MIB))]);
     expect(bucket.keys()).toEqual(['data/file.0']);
     feed();
     await uploading;
   });
 
   test('progress never goes back and ends at the total, once for each file', async () => {
-    const { transfer } = setUp({
+    const { transfers } = setUp({
       plan: ({ operation, key }) =>
         operation === 'complete' && key === 'data/large.0' ? refuse('Corrupt') : undefined,
     });
     const seen = new Map<string, [number, number][]>();
-    await transfer.upload(
+    await transfers.upload(
       [
         bytesItem('large', bytesOf(5 * PART + 1)),
         bytesItem('small', bytesOf(10)),
@@ -366,7 +366,7 @@ describe('turns, memory, progress', () => {
 
 describe('the end', () => {
   test('one file that fails stops the others at once', async () => {
-    const { bucket, store, transfer } = setUp({ settings: { concurrency: 2 } });
+    const { bucket, store, transfers } = setUp({ settings: { concurrency: 2 } });
     let callsBefore = Number.NaN;
     const broken = new NotedSource(bytesOf(100), {
       before: (step) => {
@@ -377,22 +377,22 @@ describe('the end', () => {
     });
     const items: UploadItem[] = [bytesItem('a', bytesOf(100 * PART)), fileItem('broken', broken)];
     for (let index = 0; index < 200; index += 1) items.push(bytesItem(`later${index}`, bytesOf(10)));
-    expect((await failureOf(transfer.upload(items))).message).toBe('unreadable');
+    expect((await failureOf(transfers.upload(items))).message).toBe('unreadable');
     expect(store.calls.length - callsBefore).toBeLessThan(10);
-    expect([bucket.openUploads(), isWhole(transfer)]).toEqual([[], true]);
-    const [again] = await transfer.upload([bytesItem('again', bytesOf(10))]);
+    expect([bucket.openUploads(), isWhole(transfers)]).toEqual([[], true]);
+    const [again] = await transfers.upload([bytesItem('again', bytesOf(10))]);
     expect(again?.sizeBytes).toBe(10);
   });
 
   test('an error of another kind passes unchanged', async () => {
-    const { transfer } = setUp();
+    const { transfers } = setUp();
     const bug = new TypeError('bug');
     const open = (): Promise<RandomSource> => Promise.reject(bug);
-    await expect(transfer.upload([{ name: 'a', key: freshKeys('a'), source: { open } }])).rejects.toBe(bug);
+    await expect(transfers.upload([{ name: 'a', key: freshKeys('a'), source: { open } }])).rejects.toBe(bug);
   });
 
   test('close stops what is under way and refuses what comes; it can be repeated', async () => {
-    const { bucket, transfer } = setUp({
+    const { bucket, transfers } = setUp({
       plan: ({ operation }) => (operation === 'putPart' ? FAULTS.stall : undefined),
     });
     const source = new NotedSource(bytesOf(5 * PART));
@@ -400,16 +400,16 @@ describe('the end', () => {
       for (;;) yield new Uint8Array(10);
     }
     const uploads = [
-      failureOf(transfer.upload([fileItem('a', source)])),
-      failureOf(transfer.upload([streamItem('s', endless())])),
+      failureOf(transfers.upload([fileItem('a', source)])),
+      failureOf(transfers.upload([streamItem('s', endless())])),
     ];
     await new Promise((resolve) => setImmediate(resolve));
-    await transfer.close();
+    await transfers.close();
     for (const error of await Promise.all(uploads)) {
       expect([error.code, error.message]).toEqual(['Aborted', 'the manager was closed']);
     }
-    expect([source.closeCount, bucket.openUploads(), isWhole(transfer)]).toEqual([1, [], true]);
-    expect((await failureOf(transfer.upload([]))).code).toBe('Aborted');
-    await transfer.close();
+    expect([source.closeCount, bucket.openUploads(), isWhole(transfers)]).toEqual([1, [], true]);
+    expect((await failureOf(transfers.upload([]))).code).toBe('Aborted');
+    await transfers.close();
   });
 });

@@ -10,7 +10,7 @@ import {
   recordOf,
   type SetUpOptions,
   setUp,
-} from './memory-transfer.ts';
+} from './memory-transfers.ts';
 
 const DATA = bytesOf(20 * PART + 9);
 
@@ -33,14 +33,14 @@ const flip = (...places: number[]) => {
 };
 
 test('level 2 reads every byte, level 1 the first part, the last and one in between, after what the store says of each file', async () => {
-  const { items, store, transfer } = setUpStored();
-  expect(await transfer.verify(items(2))).toEqual({
+  const { items, store, transfers } = setUpStored();
+  expect(await transfers.verify(items(2))).toEqual({
     bytesRead: 2 * DATA.byteLength,
     storedChecksumCount: 0,
     problems: [],
   });
   store.calls.length = 0;
-  expect(await transfer.verify(items(1))).toEqual({
+  expect(await transfers.verify(items(1))).toEqual({
     bytesRead: 2 * (2 * PART + 9),
     storedChecksumCount: 3,
     problems: [],
@@ -49,14 +49,14 @@ test('level 2 reads every byte, level 1 the first part, the last and one in betw
     ...Array<string>(3).fill('head'),
     ...Array<string>(6).fill('readInto'),
   ]);
-  expect(isWhole(transfer)).toBe(true);
+  expect(isWhole(transfers)).toBe(true);
 });
 
 test('level 0 compares sizes, and checksums where the store tells them, without reading a byte', async () => {
-  const { bucket, items, store, transfer } = setUpStored();
+  const { bucket, items, store, transfers } = setUpStored();
   bucket.damage('a', flip(5 * PART));
   bucket.damage('b', (bytes) => bytes.subarray(1));
-  const report = await transfer.verify(items(0));
+  const report = await transfers.verify(items(0));
   expect(report).toEqual({
     bytesRead: 0,
     storedChecksumCount: 2,
@@ -71,24 +71,26 @@ test('level 0 compares sizes, and checksums where the store tells them, without 
     ],
   });
   bucket.remove('a');
-  expect((await transfer.verify(items(0))).problems[0]?.message).toBe('"a" is missing: there is no object a');
+  expect((await transfers.verify(items(0))).problems[0]?.message).toBe(
+    '"a" is missing: there is no object a',
+  );
   expect(new Set(store.calls.map(({ operation }) => operation))).toEqual(new Set(['head']));
 });
 
 test('level 0 on a store that tells no checksum compares sizes, and says how many checksums it compared: none', async () => {
-  const { items, transfer } = setUpStored({ bucket: new MemoryBucket() });
-  expect(await transfer.verify(items(0))).toEqual({ bytesRead: 0, storedChecksumCount: 0, problems: [] });
+  const { items, transfers } = setUpStored({ bucket: new MemoryBucket() });
+  expect(await transfers.verify(items(0))).toEqual({ bytesRead: 0, storedChecksumCount: 0, problems: [] });
 });
 
 test('level 0 on a store that cannot be asked is an error, not a problem of the file', async () => {
-  const { items, transfer } = setUpStored({ plan: () => refuse('Denied') });
-  expect((await failureOf(transfer.verify(items(0)))).code).toBe('Denied');
+  const { items, transfers } = setUpStored({ plan: () => refuse('Denied') });
+  expect((await failureOf(transfers.verify(items(0)))).code).toBe('Denied');
 });
 
 test('every damaged range is reported, in order, and the other files are read all the same', async () => {
-  const { bucket, items, transfer } = setUpStored();
+  const { bucket, items, transfers } = setUpStored();
   bucket.damage('a', flip(5 * PART, 17 * PART + 3, 0));
-  const { bytesRead, problems } = await transfer.verify(items(2));
+  const { bytesRead, problems } = await transfers.verify(items(2));
   expect(problems.map(({ name }) => name)).toEqual(['a', 'a', 'a']);
   expect(problems.map(({ message }) => /bytes [\d,]+/.exec(message)?.[0])).toEqual([
     'bytes 0',
@@ -100,25 +102,25 @@ test('every damaged range is reported, in order, and the other files are read al
 
 test('level 1 sees damage at the ends, and in between only by chance', async () => {
   // A store that reports no checksum: a checksum would reveal the damage.
-  const { bucket, items, transfer } = setUpStored({ bucket: new MemoryBucket() });
+  const { bucket, items, transfers } = setUpStored({ bucket: new MemoryBucket() });
   bucket.damage('a', flip(5 * PART));
   bucket.damage('b', flip(20 * PART + 1));
-  expect((await transfer.verify(items(1))).problems.map(({ name }) => name)).toEqual(['b']);
+  expect((await transfers.verify(items(1))).problems.map(({ name }) => name)).toEqual(['b']);
 });
 
 test('a file damaged all over is not read on after 10 problems', async () => {
-  const { bucket, items, store, transfer } = setUpStored({ settings: { concurrency: 1 } });
+  const { bucket, items, store, transfers } = setUpStored({ settings: { concurrency: 1 } });
   bucket.damage('a', (bytes) => bytes.fill(0));
-  const { problems } = await transfer.verify(items(2).slice(0, 1));
+  const { problems } = await transfers.verify(items(2).slice(0, 1));
   expect(problems).toHaveLength(10);
   expect(store.calls.length).toBeLessThan(2 * 13);
 });
 
 test('a missing object is one problem; so are a short one’s lost parts, and a bad record', async () => {
-  const { bucket, files, items, transfer } = setUpStored();
+  const { bucket, files, items, transfers } = setUpStored();
   bucket.remove('a');
   bucket.damage('b', (bytes) => bytes.subarray(0, 19 * PART));
-  const missing = await transfer.verify(items(2));
+  const missing = await transfers.verify(items(2));
   expect(missing.problems).toEqual([
     { name: 'a', message: '"a" is missing: there is no object a' },
     { name: 'b', message: `"b" ends after ${19 * PART} of ${DATA.byteLength} bytes (b)` },
@@ -126,7 +128,7 @@ test('a missing object is one problem; so are a short one’s lost parts, and a 
   ]);
   const [file] = files;
   if (!file) throw new Error('there is a file');
-  const bad = await transfer.verify([{ file: { ...file, sizeBytes: 5 }, level: 2 }]);
+  const bad = await transfers.verify([{ file: { ...file, sizeBytes: 5 }, level: 2 }]);
   expect(bad).toEqual({
     bytesRead: 0,
     storedChecksumCount: 0,
@@ -139,18 +141,18 @@ test('an oversized part is compared in pieces', async () => {
   const data = bytesOf(13 * MIB);
   rig.bucket.insert('k', data);
   const item = { file: recordOf('large', 'k', data, 12 * MIB), level: 2 } as const;
-  expect(await rig.transfer.verify([item])).toMatchObject({ bytesRead: 13 * MIB, problems: [] });
+  expect(await rig.transfers.verify([item])).toMatchObject({ bytesRead: 13 * MIB, problems: [] });
   rig.bucket.damage('k', flip(11 * MIB));
-  const { problems } = await rig.transfer.verify([item]);
+  const { problems } = await rig.transfers.verify([item]);
   expect(problems.map(({ message }) => message)).toEqual([expect.stringContaining('bytes 0–12,582,911')]);
-  expect(isWhole(rig.transfer)).toBe(true);
+  expect(isWhole(rig.transfers)).toBe(true);
 });
 
 test('a store that cannot be read is an error, not a problem of the file', async () => {
   const denied = setUpStored({ plan: ({ number }) => (number === 3 ? refuse('Denied') : undefined) });
-  expect((await failureOf(denied.transfer.verify(denied.items(2)))).code).toBe('Denied');
+  expect((await failureOf(denied.transfers.verify(denied.items(2)))).code).toBe('Denied');
   const down = setUpStored({ plan: () => FAULTS.loseReply, settings: { retryCountMax: 2 } });
-  expect(await failureOf(down.transfer.verify(down.items(2)))).toMatchObject({
+  expect(await failureOf(down.transfers.verify(down.items(2)))).toMatchObject({
     code: 'Unavailable',
     status: 'exhausted',
   });
@@ -161,8 +163,8 @@ test('a store that cannot be read is an error, not a problem of the file', async
       return undefined;
     },
   });
-  expect((await failureOf(stopped.transfer.verify(stopped.items(2), { signal: stop.signal }))).code).toBe(
+  expect((await failureOf(stopped.transfers.verify(stopped.items(2), { signal: stop.signal }))).code).toBe(
     'Aborted',
   );
-  for (const { transfer } of [denied, down, stopped]) expect(isWhole(transfer)).toBe(true);
+  for (const { transfers } of [denied, down, stopped]) expect(isWhole(transfers)).toBe(true);
 });

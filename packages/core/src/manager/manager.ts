@@ -29,7 +29,7 @@ import { type CatalogCheckpoint, toReference, toVersion } from '../format/index.
 import { RECORD_LIMITS, type RecordLimits } from '../plan/file-lists.ts';
 import { toPolicyRecord } from '../plan/retention-policy.ts';
 import { findReferredTo, latestOf, newestCheckpoints } from '../plan/state.ts';
-import { createTransfer } from '../transfer/index.ts';
+import { createTransfers } from '../transfer/index.ts';
 import { Admin } from './admin.ts';
 import { CALL_RULES } from './call-rules.ts';
 import { Calls } from './calls.ts';
@@ -76,13 +76,13 @@ export function openWithLimits(options: CheckpointManagerOptions, recordLimits: 
     random: options.random ?? systemRandom,
     logger: safeLogger(options.logger ?? silentLogger),
   };
-  const transfer = createTransfer({ ...parts, throttle });
+  const transfers = createTransfers({ ...parts, throttle });
   const process = options.process ?? { host: '', pid: 0 };
-  const { records } = transfer;
+  const { records } = transfers;
   const uploads = new UploadRecords({ ...parts, records });
   const runParts: RunParts = {
     ...parts,
-    transfer,
+    transfers,
     records,
     uploads,
     process,
@@ -227,7 +227,7 @@ class Manager implements RunManager {
   async #settled(why: CheckpointError): Promise<void> {
     const { openFiles, uploads } = this.#run;
     const files = Promise.all([...openFiles].map((file) => file.end(why)));
-    await Promise.all([files, this.#run.transfer.close(), this.#run.catalog.settled()]);
+    await Promise.all([files, this.#run.transfers.close(), this.#run.catalog.settled()]);
     await uploads.settled();
   }
 

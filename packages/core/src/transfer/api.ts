@@ -6,8 +6,8 @@ import type { Items, TransferOptions } from './options.ts';
 import type { RetryPolicy } from './retry.ts';
 
 /**
- * Moves bytes between sources, one store and sinks. All calls together stay within one byte budget
- * (`settings.bufferBytes`).
+ * Moves bytes between sources, one store and sinks. Each call is one transfer. All transfers
+ * together stay within one byte budget (`settings.bufferBytes`).
  *
  * In every call the first error stops the rest at once. The error is thrown only after everything
  * in progress has settled, all buffers are back in the pool, and sources and sinks are closed. A
@@ -17,7 +17,7 @@ import type { RetryPolicy } from './retry.ts';
  * `stallTimeoutMs`, or after half a second if the caller has stopped. Its buffer stays unused until
  * the call ends.
  */
-export interface Transfer {
+export interface Transfers {
   /**
    * The store, with retries of `head`, `get`, `readInto`, `list` and `deleteMany` after temporary
    * errors. A listing that breaks is resumed after the last key it has returned. `create` is sent
@@ -28,7 +28,7 @@ export interface Transfer {
   readonly records: ObjectStore;
   /**
    * For requests outside `records` that the caller repeats with `retrying`. They share the retry
-   * budget of this transfer.
+   * budget of all transfers.
    */
   retryPolicy(what: string, caller: Pick<TransferOptions, 'signal' | 'onRetry'>): RetryPolicy;
   /**
@@ -73,8 +73,8 @@ export interface Transfer {
   /** As `source`, for an object without a record; see `openObjectSource`. */
   objectSource(key: string, options?: Pick<TransferOptions, 'signal' | 'onRetry'>): Promise<RandomSource>;
   /**
-   * Offers stored files to uploads of another transfer, until `end`. They are read in turns of this
-   * transfer, with its retries, into the memory of the other. A failed upload ends the loan: its
+   * Offers stored files to uploads of another `Transfers`, until `end`. They are read in turns of
+   * this one, with its retries, into the memory of the other. A failed upload ends the loan: its
    * other reads stop too.
    */
   lend(options?: Pick<TransferOptions, 'signal' | 'onRetry'>): Loan;

@@ -12,7 +12,7 @@ import type { StoredFile } from '../plan/stored-file.ts';
 import type { UploadedFile, UploadItem } from './api.ts';
 import type { LentFile } from './lent-file.ts';
 import type { FileProgress } from './progress.ts';
-import type { Run } from './run.ts';
+import type { Transfer } from './transfer.ts';
 import { verifyFile } from './verify.ts';
 
 /**
@@ -35,24 +35,24 @@ const BETTER_SENT = [
 export async function copyInStore(
   item: UploadItem,
   lent: LentFile,
-  run: Run,
+  transfer: Transfer,
   progress: FileProgress,
 ): Promise<UploadedFile | null> {
   const { name, copyKey } = item;
   const { file, copies } = lent;
-  if (!copyKey || !run.store.copyFrom || copies.areImpossible) return null;
+  if (!copyKey || !transfer.store.copyFrom || copies.areImpossible) return null;
   try {
-    const copied = await run.turn(() => copy(item, copyKey, lent, run, progress));
+    const copied = await transfer.turn(() => copy(item, copyKey, lent, transfer, progress));
     if (copied === null) copies.areImpossible = true;
-    else await compare(copied, file, run);
+    else await compare(copied, file, transfer);
     if (copied === null) return null;
     progress.finish(file.sizeBytes);
     return { ...file, name, key: copied.key };
   } catch (error) {
-    if (run.signal.aborted || !BETTER_SENT.some((code) => isCheckpointError(error, code))) throw error;
+    if (transfer.signal.aborted || !BETTER_SENT.some((code) => isCheckpointError(error, code))) throw error;
     const why = toCheckpointError(error).message;
     progress.restart();
-    run.shared.logger.log('info', `"${name}" is sent, because the store could not copy it: ${why}`);
+    transfer.shared.logger.log('info', `"${name}" is sent, because the store could not copy it: ${why}`);
     return null;
   }
 }
@@ -65,10 +65,10 @@ function copy(
   { name }: UploadItem,
   copyKey: () => string,
   { file, store: source }: LentFile,
-  run: Run,
+  transfer: Transfer,
   progress: FileProgress,
 ): Promise<ObjectInfo | null> {
-  return run.request(`copy of "${name}"`, async ({ signal, onBytes }) => {
+  return transfer.request(`copy of "${name}"`, async ({ signal, onBytes }) => {
     let toldBytes = 0;
     const onProgress = (copiedBytes: number) => {
       onBytes();
@@ -76,7 +76,7 @@ function copy(
       toldBytes = Math.max(toldBytes, copiedBytes);
     };
     const options = { sizeBytes: file.sizeBytes, signal, onProgress };
-    return (await run.store.copyFrom?.(source, file.key, copyKey(), options)) ?? null;
+    return (await transfer.store.copyFrom?.(source, file.key, copyKey(), options)) ?? null;
   });
 }
 
@@ -84,9 +84,13 @@ function copy(
  * Compares the store's checksum of the copy with the recorded one. If the store keeps none, the
  * copy is read back.
  */
-async function compare({ key, sizeBytes, crc32c }: ObjectInfo, file: StoredFile, run: Run): Promise<void> {
+async function compare(
+  { key, sizeBytes, crc32c }: ObjectInfo,
+  file: StoredFile,
+  transfer: Transfer,
+): Promise<void> {
   const item = { file: { ...file, key }, level: 2 } as const;
-  const [problem] = crc32c === undefined ? (await verifyFile(item, run, {})).problems : [];
+  const [problem] = crc32c === undefined ? (await verifyFile(item, transfer, {})).problems : [];
   const isLike = sizeBytes === file.sizeBytes && (crc32c ?? file.crc32c) === file.crc32c;
   if (isLike && !problem) return;
   const found = `${sizeBytes} bytes${crc32c === undefined ? '' : `, ${hexCrc(crc32c)}`}`;

@@ -6,7 +6,7 @@ import { cutsOf, firstDifferent, PartReadings, type Section, sectionsOf } from '
 import type { StoredFile } from '../plan/stored-file.ts';
 import { OpenReads } from './open-reads.ts';
 import { mismatch, readUncompared } from './read.ts';
-import type { Run } from './run.ts';
+import type { Transfer } from './transfer.ts';
 
 /**
  * A stored file that is read at any position and verified afterwards. For each part that was
@@ -21,14 +21,14 @@ export class StoredFileSource implements RandomSource {
   readonly #parts = new Map<number, PartReadings>();
 
   /** `begin` is called once the record was found to be valid. */
-  constructor(file: StoredFile, begin: () => Run) {
+  constructor(file: StoredFile, begin: () => Transfer) {
     checkStoredFile(file);
     const { name, sizeBytes } = file;
     this.#file = file;
     this.sizeBytes = sizeBytes;
-    const run = begin();
-    this.#reads = new OpenReads(run, { name, sizeBytes }, (startBytes, memory) =>
-      readUncompared(run, file, startBytes, memory),
+    const transfer = begin();
+    this.#reads = new OpenReads(transfer, { name, sizeBytes }, (startBytes, memory) =>
+      readUncompared(transfer, file, startBytes, memory),
     );
   }
 

@@ -4,7 +4,7 @@ import type { StoredFile } from '../plan/stored-file.ts';
 import { ReadMemory } from './hedged-read.ts';
 import { FileProgress } from './progress.ts';
 import { isOversized, readOversizedPart, readParts } from './read.ts';
-import type { Run } from './run.ts';
+import type { Transfer } from './transfer.ts';
 
 /** Maximum number of reads started ahead of the reader. */
 const AHEAD_MAX = 3;
@@ -13,13 +13,13 @@ const AHEAD_BUDGET_SHARE = 0.25;
 
 /**
  * Chunks in order, each verified before it is returned. Nothing happens before the first one is
- * requested; then `begin` is called. The run ends with the stream.
+ * requested; then `begin` is called. The transfer ends with the stream.
  *
  * The memory belongs to the reader, not to the pool: each chunk is read straight into the memory
  * that is returned. A reader that stops reading therefore blocks no other work, and no byte is
  * copied.
  */
-export function openFileStream(file: StoredFile, begin: () => Run): ReadableStream<Uint8Array> {
+export function openFileStream(file: StoredFile, begin: () => Transfer): ReadableStream<Uint8Array> {
   let reading: OrderedReads | undefined;
   return new ReadableStream<Uint8Array>(
     {
@@ -47,7 +47,7 @@ interface Read {
 
 class OrderedReads {
   readonly #file: StoredFile;
-  readonly #run: Run;
+  readonly #transfer: Transfer;
   readonly #progress: FileProgress;
   readonly #chunks: AsyncGenerator<Uint8Array, void, void>;
   /** In the order of the file. The first one is returned next. */
@@ -55,17 +55,17 @@ class OrderedReads {
   #pulled: Promise<unknown> = Promise.resolve();
   #ended: Promise<void> | undefined;
 
-  constructor(file: StoredFile, run: Run) {
+  constructor(file: StoredFile, transfer: Transfer) {
     this.#file = file;
-    this.#run = run;
-    this.#progress = new FileProgress(file.name, file.sizeBytes, run.options);
+    this.#transfer = transfer;
+    this.#progress = new FileProgress(file.name, file.sizeBytes, transfer.options);
     this.#chunks = this.#inOrder();
-    run.signal.addEventListener('abort', () => void this.#end(), { once: true });
+    transfer.signal.addEventListener('abort', () => void this.#end(), { once: true });
   }
 
   async next(): Promise<IteratorResult<Uint8Array, void>> {
     try {
-      throwIfAborted(this.#run.signal);
+      throwIfAborted(this.#transfer.signal);
       const pulled = this.#chunks.next();
       this.#pulled = pulled;
       const next = await pulled;
@@ -76,32 +76,32 @@ class OrderedReads {
       }
       return next;
     } catch (error) {
-      this.#run.fail(error);
+      this.#transfer.fail(error);
       await this.#end();
       throw error;
     }
   }
 
   async stop(why: CheckpointError): Promise<void> {
-    this.#run.letGo(why);
+    this.#transfer.letGo(why);
     await this.#end();
   }
 
   /** Waits for reads in progress and drops what was read ahead. */
   #end(): Promise<void> {
     this.#ended ??= Promise.allSettled([this.#pulled, ...this.#reads.map((read) => read.ready)]).then(() => {
-      for (const read of this.#reads.splice(0)) this.#run.shared.aheadBytes -= read.countedBytes;
-      return this.#run.end();
+      for (const read of this.#reads.splice(0)) this.#transfer.shared.aheadBytes -= read.countedBytes;
+      return this.#transfer.end();
     });
     return this.#ended;
   }
 
   async *#inOrder(): AsyncGenerator<Uint8Array, void, void> {
     checkStoredFile(this.#file);
-    const ranges = planRanges(this.#file, this.#run.settings.partSizeBytesMin);
+    const ranges = planRanges(this.#file, this.#transfer.settings.partSizeBytesMin);
     for (let range = take(ranges); range || this.#reads.length > 0; ) {
       if (range && this.#reads.length === 0) {
-        if (isOversized(range, this.#run)) yield* this.#oversized(range);
+        if (isOversized(range, this.#transfer)) yield* this.#oversized(range);
         else this.#begin(range, 0);
         range = take(ranges);
       }
@@ -113,28 +113,28 @@ class OrderedReads {
       if (!read) continue;
       const chunk = await read.ready;
       this.#reads.shift();
-      this.#run.shared.aheadBytes -= read.countedBytes;
+      this.#transfer.shared.aheadBytes -= read.countedBytes;
       yield chunk;
     }
   }
 
   async *#oversized(range: FileRange): AsyncGenerator<Uint8Array, void, void> {
     const memory = (lengthBytes: number) => new ReadMemory(new Uint8Array(lengthBytes));
-    for await (const { bytes } of readOversizedPart(this.#run, this.#file, range, memory)) yield bytes;
+    for await (const { bytes } of readOversizedPart(this.#transfer, this.#file, range, memory)) yield bytes;
   }
 
   #begin(range: FileRange, countedBytes: number): void {
-    this.#run.shared.aheadBytes += countedBytes;
+    this.#transfer.shared.aheadBytes += countedBytes;
     const memory = new ReadMemory(new Uint8Array(range.lengthBytes));
-    const ready = readParts(this.#run, this.#file, range, memory);
+    const ready = readParts(this.#transfer, this.#file, range, memory);
     ready.catch(() => undefined); // an error is thrown when its turn comes
     this.#reads.push({ ready, countedBytes });
   }
 
   #mayReadAhead(range: FileRange): boolean {
-    const { aheadBytes, pool } = this.#run.shared;
+    const { aheadBytes, pool } = this.#transfer.shared;
     const hasRoom = aheadBytes + range.lengthBytes <= pool.totalBytes * AHEAD_BUDGET_SHARE;
-    return hasRoom && this.#reads.length <= AHEAD_MAX && !isOversized(range, this.#run);
+    return hasRoom && this.#reads.length <= AHEAD_MAX && !isOversized(range, this.#transfer);
   }
 }
 

@@ -11,9 +11,9 @@ import { CheckpointError } from '../contract/index.ts';
 import type { PooledBuffer } from './buffer-pool.ts';
 import type { Deadline } from './deadlines.ts';
 import { retrying } from './retry.ts';
-import type { Run } from './run.ts';
 import { stallTimeoutMs } from './shared.ts';
 import type { RequestCall, Stoppable } from './stall.ts';
+import type { Transfer } from './transfer.ts';
 
 /** A read is slow after this many times the median of its size. */
 const SLOW_FACTOR = 4;
@@ -87,8 +87,11 @@ export interface HedgeableRead {
  * Resolves to the count that the read returns; the bytes are in `read.memory`. Retries after
  * temporary errors.
  */
-export function readHedged(run: Run, read: HedgeableRead): Promise<number> {
-  return retrying((attempt) => new Attempt(run, read, attempt).settle(), run.retryPolicy(read.what));
+export function readHedged(transfer: Transfer, read: HedgeableRead): Promise<number> {
+  return retrying(
+    (attempt) => new Attempt(transfer, read, attempt).settle(),
+    transfer.retryPolicy(read.what),
+  );
 }
 
 interface Contender {
@@ -103,7 +106,7 @@ interface Contender {
 /** One try of a read: one request, or two. */
 class Attempt implements Deadline {
   dueMs = 0;
-  readonly #run: Run;
+  readonly #transfer: Transfer;
   readonly #read: HedgeableRead;
   readonly #attempt: number;
   /** Requests in progress. */
@@ -113,8 +116,8 @@ class Attempt implements Deadline {
   #firstError: unknown;
   #isOver = false;
 
-  constructor(run: Run, read: HedgeableRead, attempt: number) {
-    this.#run = run;
+  constructor(transfer: Transfer, read: HedgeableRead, attempt: number) {
+    this.#transfer = transfer;
     this.#read = read;
     this.#attempt = attempt;
   }
@@ -123,7 +126,7 @@ class Attempt implements Deadline {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
-      const { settings, shared } = this.#run;
+      const { settings, shared } = this.#transfer;
       this.#send();
       if (settings.hedgeDelayMsMin === 0 || this.#read.memory.isFixed) return;
       this.dueMs = shared.deadlines.nowMs + settings.hedgeDelayMsMin;
@@ -137,7 +140,7 @@ class Attempt implements Deadline {
    * again later.
    */
   onDue(): void {
-    const { settings, shared } = this.#run;
+    const { settings, shared } = this.#transfer;
     const [first] = this.#running;
     const nowMs = shared.deadlines.nowMs;
     const medianMs = shared.readTimes.medianMs(this.#read.lengthBytes) ?? Number.POSITIVE_INFINITY;
@@ -151,13 +154,13 @@ class Attempt implements Deadline {
   }
 
   #hedge(): boolean {
-    const run = this.#run;
-    if (!run.mayHedge) return false;
-    const spare = run.pool.acquireNow(this.#read.memory.bytes.byteLength);
+    const transfer = this.#transfer;
+    if (!transfer.mayHedge) return false;
+    const spare = transfer.pool.acquireNow(this.#read.memory.bytes.byteLength);
     if (spare === null) return false;
-    run.shared.logger.log('info', `${this.#read.what}: far slower than others; sent a second time`);
+    transfer.shared.logger.log('info', `${this.#read.what}: far slower than others; sent a second time`);
     const { call } = this.#send(spare);
-    run.hedgeBegun(call);
+    transfer.hedgeBegun(call);
     return true;
   }
 
@@ -169,8 +172,8 @@ class Attempt implements Deadline {
     const onStart = (started: Stoppable) => {
       request = started;
     };
-    const sentMs = this.#run.shared.deadlines.nowMs;
-    const call = this.#run.sendOnce(what, (sent) => into(bytes, sent), this.#attempt, {
+    const sentMs = this.#transfer.shared.deadlines.nowMs;
+    const call = this.#transfer.sendOnce(what, (sent) => into(bytes, sent), this.#attempt, {
       buffer,
       onStart,
     });
@@ -186,7 +189,7 @@ class Attempt implements Deadline {
   #succeeded(winner: Contender, count: number): void {
     if (this.#isOver) return;
     this.#end(winner);
-    const { deadlines, readTimes } = this.#run.shared;
+    const { deadlines, readTimes } = this.#transfer.shared;
     readTimes.note(this.#read.lengthBytes, deadlines.nowMs - winner.sentMs);
     const { memory } = this.#read;
     const former = memory.buffer;
@@ -194,7 +197,7 @@ class Attempt implements Deadline {
     for (const loser of this.#running) {
       const giveBack = () => (winner.spare ? former : loser.spare)?.release();
       loser.request?.stop(OUTRUN);
-      this.#run.leave(loser.call.then(giveBack, giveBack));
+      this.#transfer.leave(loser.call.then(giveBack, giveBack));
     }
     if (winner.spare && this.#running.size === 0) former?.release();
     this.#resolve(count);
@@ -216,6 +219,6 @@ class Attempt implements Deadline {
   #end(last: Contender): void {
     this.#isOver = true;
     this.#running.delete(last);
-    this.#run.shared.deadlines.remove(this);
+    this.#transfer.shared.deadlines.remove(this);
   }
 }

@@ -11,7 +11,7 @@ export type {
   LeftUpload,
   Loan,
   MemoryUse,
-  Transfer,
+  Transfers,
   UploadedFile,
   UploadItem,
   UploadSource,
@@ -23,4 +23,4 @@ export type { TransferOptions, TransferParts } from './options.ts';
 export { pauseBeforeRepeat, RetryBudget, type RetryPolicy, retrying } from './retry.ts';
 export { readAgain, type SecondReadingOptions } from './second-reading.ts';
 export { createThrottle } from './throttle.ts';
-export { createTransfer } from './transfer.ts';
+export { createTransfers } from './transfers.ts';

@@ -10,7 +10,7 @@ import type { StoredFile } from '../plan/stored-file.ts';
 import type { PooledBuffer } from './buffer-pool.ts';
 import { ReadMemory } from './hedged-read.ts';
 import { readParts, readUncompared, wholeMismatch } from './read.ts';
-import type { Run } from './run.ts';
+import type { Transfer } from './transfer.ts';
 
 /** One file on offer. */
 export class LentFile {
@@ -19,22 +19,22 @@ export class LentFile {
    * Shared by all files of one loan: whether the borrower's store cannot copy from the lender's.
    */
   readonly copies: { areImpossible: boolean };
-  readonly #run: Run;
+  readonly #transfer: Transfer;
 
-  constructor(file: StoredFile, run: Run, copies: LentFile['copies']) {
+  constructor(file: StoredFile, transfer: Transfer, copies: LentFile['copies']) {
     this.file = file;
     this.copies = copies;
-    this.#run = run;
+    this.#transfer = transfer;
   }
 
   /** The store that holds the file. */
   get store(): ObjectStore {
-    return this.#run.store;
+    return this.#transfer.store;
   }
 
   /** `borrower`: fires when the bytes are no longer needed. */
   open(borrower: AbortSignal): LentSource {
-    return new LentSource(this.file, this.#run, borrower);
+    return new LentSource(this.file, this.#transfer, borrower);
   }
 }
 
@@ -50,20 +50,20 @@ export class LentSource {
    * Reading takes turns among the requests to the lender's store, sending among those to the
    * borrower's.
    */
-  readonly turns: Pick<Run, 'turn' | 'partTurn'>;
+  readonly turns: Pick<Transfer, 'turn' | 'partTurn'>;
   readonly #file: StoredFile;
-  readonly #run: Run;
+  readonly #transfer: Transfer;
   readonly #borrower: AbortSignal;
   /** Some bytes that were read could not be compared at once. */
   #isUncompared = false;
 
-  constructor(file: StoredFile, run: Run, borrower: AbortSignal) {
+  constructor(file: StoredFile, transfer: Transfer, borrower: AbortSignal) {
     this.#file = file;
-    this.#run = run;
+    this.#transfer = transfer;
     this.#borrower = borrower;
     this.sizeBytes = file.sizeBytes;
     this.unitBytes = file.partSizeBytes;
-    this.turns = run;
+    this.turns = transfer;
     try {
       checkStoredFile(file);
     } catch (error) {
@@ -82,8 +82,8 @@ export class LentSource {
     if (!parts) this.#isUncompared = true;
     try {
       await (parts
-        ? readParts(this.#run, this.#file, parts, memory)
-        : readUncompared(this.#run, this.#file, offsetBytes, memory));
+        ? readParts(this.#transfer, this.#file, parts, memory)
+        : readUncompared(this.#transfer, this.#file, offsetBytes, memory));
     } catch (error) {
       throw this.#located(error);
     }
@@ -105,12 +105,12 @@ export class LentSource {
     this.#borrower.removeEventListener('abort', this.#onAbort);
   }
 
-  readonly #onAbort = (): void => this.#run.letGo(abortError(this.#borrower));
+  readonly #onAbort = (): void => this.#transfer.letGo(abortError(this.#borrower));
 
   #located(error: unknown, status?: CheckpointError['status']): unknown {
     if (!isCheckpointError(error, 'Corrupt')) return error;
     return new CheckpointError('Corrupt', error.message, {
-      context: { ...error.context, store: this.#run.store.uri, lent: true },
+      context: { ...error.context, store: this.#transfer.store.uri, lent: true },
       cause: error.cause,
       status: status ?? error.status,
     });

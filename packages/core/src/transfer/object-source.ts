@@ -2,8 +2,8 @@ import { CheckpointError, isCheckpointError, type ObjectInfo, type RandomSource 
 import { type ReadMemory, readHedged } from './hedged-read.ts';
 import { OpenReads } from './open-reads.ts';
 import { retryingRecords } from './records.ts';
-import type { Run } from './run.ts';
 import type { RequestCall } from './stall.ts';
+import type { Transfer } from './transfer.ts';
 
 /**
  * An object without a record, read at any position. Its bytes cannot be verified. It only
@@ -12,23 +12,23 @@ import type { RequestCall } from './stall.ts';
 export class ObjectSource implements RandomSource {
   readonly sizeBytes: number;
   readonly #opened: ObjectInfo;
-  readonly #run: Run;
+  readonly #transfer: Transfer;
   readonly #reads: OpenReads;
 
-  private constructor(opened: ObjectInfo, run: Run) {
+  private constructor(opened: ObjectInfo, transfer: Transfer) {
     this.sizeBytes = opened.sizeBytes;
     this.#opened = opened;
-    this.#run = run;
+    this.#transfer = transfer;
     const about = { name: opened.key, sizeBytes: opened.sizeBytes };
-    this.#reads = new OpenReads(run, about, (startBytes, memory) => this.#readPiece(startBytes, memory));
+    this.#reads = new OpenReads(transfer, about, (startBytes, memory) => this.#readPiece(startBytes, memory));
   }
 
-  /** The run ends with the source, or here if the object does not exist. */
-  static async open(key: string, run: Run): Promise<ObjectSource> {
+  /** The transfer ends with the source, or here if the object does not exist. */
+  static async open(key: string, transfer: Transfer): Promise<ObjectSource> {
     try {
-      return new ObjectSource(await head(key, run), run);
+      return new ObjectSource(await head(key, transfer), transfer);
     } catch (error) {
-      await run.end();
+      await transfer.end();
       throw error;
     }
   }
@@ -48,7 +48,7 @@ export class ObjectSource implements RandomSource {
   async assertUnchanged(): Promise<void> {
     const { key, etag, sizeBytes } = this.#opened;
     const now = await this.#reads
-      .during(() => head(key, this.#run))
+      .during(() => head(key, this.#transfer))
       .catch((error: unknown) => {
         throw isCheckpointError(error, 'NotFound') ? this.#changed('is gone', error) : error;
       });
@@ -64,12 +64,12 @@ export class ObjectSource implements RandomSource {
 
   async #readPiece(startBytes: number, memory: ReadMemory): Promise<void> {
     const { key, etag } = this.#opened;
-    const { store } = this.#run;
+    const { store } = this.#transfer;
     const lengthBytes = memory.bytes.byteLength;
     const into = (bytes: Uint8Array, { signal, onBytes }: RequestCall) =>
       store.readInto(key, startBytes, bytes, { etag, signal, onBytes });
     const what = `read of ${key} at ${startBytes}`;
-    const count = await readHedged(this.#run, { what, memory, lengthBytes, into });
+    const count = await readHedged(this.#transfer, { what, memory, lengthBytes, into });
     if (count === lengthBytes) return;
     const message = `${key} ends after ${startBytes + count} of ${this.sizeBytes} bytes`;
     throw new CheckpointError('Corrupt', message, { context: { store: store.uri, key } });
@@ -78,12 +78,12 @@ export class ObjectSource implements RandomSource {
   #changed(what: string, cause?: unknown): CheckpointError {
     const { key } = this.#opened;
     return new CheckpointError('SourceChanged', `${key} ${what}`, {
-      context: { store: this.#run.store.uri, key },
+      context: { store: this.#transfer.store.uri, key },
       cause,
     });
   }
 }
 
-function head(key: string, run: Run): Promise<ObjectInfo> {
-  return retryingRecords(run.shared).head(key, { signal: run.signal });
+function head(key: string, transfer: Transfer): Promise<ObjectInfo> {
+  return retryingRecords(transfer.shared).head(key, { signal: transfer.signal });
 }

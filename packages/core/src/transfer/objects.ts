@@ -30,9 +30,9 @@ import {
   whenDropped,
   wholeNumber,
 } from '../contract/index.ts';
-import type { Transfer } from './api.ts';
+import type { Transfers } from './api.ts';
 import type { TransferParts } from './options.ts';
-import { createTransfer } from './transfer.ts';
+import { createTransfers } from './transfers.ts';
 
 export interface ObjectOptions {
   /** Stops the call. For a source, it also stops all later calls. */
@@ -44,7 +44,7 @@ export interface ObjectOptions {
 }
 
 interface Use {
-  readonly transfer: Transfer;
+  readonly transfers: Transfers;
   count: number;
 }
 
@@ -69,9 +69,9 @@ export async function openObjectSource(
   options: ObjectOptions = {},
 ): Promise<RandomSource> {
   assertObjectKey(key);
-  const { transfer, release } = use(complete(store, options));
+  const { transfers, release } = use(complete(store, options));
   try {
-    const source = await transfer.objectSource(key, { signal: options.signal });
+    const source = await transfers.objectSource(key, { signal: options.signal });
     const close = () => source.close().then(release);
     const handle: RandomSource = {
       sizeBytes: source.sizeBytes,
@@ -113,7 +113,7 @@ export async function listObjects(
 }
 
 /**
- * For small objects of a store that no manager has opened. `records` is `Transfer.records`, valid
+ * For small objects of a store that no manager has opened. `records` is `Transfers.records`, valid
  * until `work` has settled.
  */
 export async function withRecords<T>(
@@ -122,9 +122,9 @@ export async function withRecords<T>(
   work: (parts: TransferParts & { readonly records: ObjectStore }) => Promise<T>,
 ): Promise<T> {
   const parts = complete(store, options);
-  const { transfer, release } = use(parts);
+  const { transfers, release } = use(parts);
   try {
-    return await work({ ...parts, records: transfer.records });
+    return await work({ ...parts, records: transfers.records });
   } finally {
     await release();
   }
@@ -152,11 +152,11 @@ function complete(store: ObjectStore, options: ObjectOptions): TransferParts {
 }
 
 function use(parts: TransferParts): {
-  readonly transfer: Transfer;
+  readonly transfers: Transfers;
   readonly release: () => Promise<void>;
 } {
   const { store } = parts;
-  const open = uses.get(store) ?? { count: 0, transfer: createTransfer(parts) };
+  const open = uses.get(store) ?? { count: 0, transfers: createTransfers(parts) };
   open.count += 1;
   uses.set(store, open);
   let isReleased = false;
@@ -166,9 +166,9 @@ function use(parts: TransferParts): {
     open.count -= 1;
     if (open.count > 0) return;
     uses.delete(store);
-    await open.transfer.close();
+    await open.transfers.close();
   };
-  return { transfer: open.transfer, release };
+  return { transfers: open.transfers, release };
 }
 
 function tooMany(store: ObjectStore, prefix: string, countMax: number): CheckpointError {

@@ -6,7 +6,7 @@
 
 import { byteArray, CheckpointError, shown, throwIfAborted } from '../contract/index.ts';
 import { ReadMemory } from './hedged-read.ts';
-import type { Run } from './run.ts';
+import type { Transfer } from './transfer.ts';
 
 /**
  * Size limit of one request. A large read is cut into pieces of this size, which are read in
@@ -23,19 +23,23 @@ const SMALL_READ_BYTES = 64 * 1024;
 type ReadPiece = (startBytes: number, memory: ReadMemory) => Promise<void>;
 
 export class OpenReads {
-  readonly run: Run;
+  readonly transfer: Transfer;
   readonly #name: string;
   readonly #sizeBytes: number;
   readonly #readPiece: ReadPiece;
   readonly #underWay = new Set<Promise<unknown>>();
   #ended: Promise<void> | undefined;
 
-  constructor(run: Run, about: { readonly name: string; readonly sizeBytes: number }, readPiece: ReadPiece) {
-    this.run = run;
+  constructor(
+    transfer: Transfer,
+    about: { readonly name: string; readonly sizeBytes: number },
+    readPiece: ReadPiece,
+  ) {
+    this.transfer = transfer;
     this.#name = about.name;
     this.#sizeBytes = about.sizeBytes;
     this.#readPiece = readPiece;
-    run.signal.addEventListener('abort', () => void this.#end(), { once: true });
+    transfer.signal.addEventListener('abort', () => void this.#end(), { once: true });
   }
 
   /** `onRead`: called for each piece once it is in the caller's buffer. */
@@ -44,7 +48,7 @@ export class OpenReads {
     buffer: Uint8Array,
     onRead: (startBytes: number, bytes: Uint8Array) => void,
   ): Promise<void> {
-    throwIfAborted(this.run.signal);
+    throwIfAborted(this.transfer.signal);
     byteArray('buffer', buffer);
     this.#assertInside(offsetBytes, buffer.byteLength);
     const isSmall = buffer.byteLength <= SMALL_READ_BYTES;
@@ -64,14 +68,14 @@ export class OpenReads {
     onRead: (startBytes: number, bytes: Uint8Array) => void,
   ): Promise<void> {
     for (const piece of pieces(range.startBytes, range.endBytes)) {
-      throwIfAborted(this.run.signal);
+      throwIfAborted(this.transfer.signal);
       await this.#readOne(piece, onRead);
     }
   }
 
   /** Runs work that must settle before this object ends. */
   during<T>(work: () => Promise<T>): Promise<T> {
-    throwIfAborted(this.run.signal);
+    throwIfAborted(this.transfer.signal);
     const call = work();
     this.#underWay.add(call);
     const settled = () => this.#underWay.delete(call);
@@ -88,22 +92,22 @@ export class OpenReads {
     const inTurn = async (work: () => Promise<void>) => {
       if (failure) return;
       try {
-        throwIfAborted(this.run.signal);
+        throwIfAborted(this.transfer.signal);
         await work();
       } catch (error) {
         failure ??= { error };
       }
     };
-    const { run } = this;
+    const { transfer } = this;
     const turn = (work: () => Promise<void>) =>
-      isSmall ? run.turn(() => inTurn(work)) : run.partTurn(() => inTurn(work));
+      isSmall ? transfer.turn(() => inTurn(work)) : transfer.partTurn(() => inTurn(work));
     await Promise.all(works.map(turn));
     if (failure) throw failure.error;
   }
 
   /** Stops reads in progress within a second. Safe to call again. */
   close(): Promise<void> {
-    this.run.letGo(new CheckpointError('Aborted', `"${this.#name}" was closed`));
+    this.transfer.letGo(new CheckpointError('Aborted', `"${this.#name}" was closed`));
     return this.#end();
   }
 
@@ -111,7 +115,9 @@ export class OpenReads {
     { startBytes, endBytes }: Piece,
     onRead: (startBytes: number, bytes: Uint8Array) => void,
   ): Promise<void> {
-    const memory = ReadMemory.of(await this.run.pool.acquire(endBytes - startBytes, this.run.signal));
+    const memory = ReadMemory.of(
+      await this.transfer.pool.acquire(endBytes - startBytes, this.transfer.signal),
+    );
     try {
       await this.#readPiece(startBytes, memory);
       onRead(startBytes, memory.bytes);
@@ -128,7 +134,7 @@ export class OpenReads {
   }
 
   #end(): Promise<void> {
-    this.#ended ??= Promise.allSettled(this.#underWay).then(() => this.run.end());
+    this.#ended ??= Promise.allSettled(this.#underWay).then(() => this.transfer.end());
     return this.#ended;
   }
 }

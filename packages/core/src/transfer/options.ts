@@ -1,4 +1,4 @@
-/** What callers give: the surroundings of a transfer, and the options of a call. */
+/** What callers give: the surroundings of all transfers, and the options of one. */
 
 import type { Clock, Logger, ObjectStore, Random, Settings, Throttle } from '../contract/index.ts';
 

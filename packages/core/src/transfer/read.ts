@@ -11,8 +11,8 @@ import { partBytesMax } from '../plan/parts.ts';
 import { describeRange, type FileRange, hexCrc, partCrc } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
 import { type ReadMemory, readHedged } from './hedged-read.ts';
-import type { Run } from './run.ts';
 import type { RequestCall } from './stall.ts';
+import type { Transfer } from './transfer.ts';
 
 /** Verified bytes of a file. */
 export interface VerifiedPiece {
@@ -21,24 +21,24 @@ export interface VerifiedPiece {
 }
 
 /** The part does not fit into the memory for one read, because its writer had a larger budget. */
-export function isOversized(range: FileRange, run: Run): boolean {
-  return range.lengthBytes > partBytesMax(run.settings);
+export function isOversized(range: FileRange, transfer: Transfer): boolean {
+  return range.lengthBytes > partBytesMax(transfer.settings);
 }
 
 /** Bytes of an oversized part that are read at a time. */
-export function pieceBytes(run: Run): number {
-  return Math.min(run.settings.partSizeBytesMin, partBytesMax(run.settings));
+export function pieceBytes(transfer: Transfer): number {
+  return Math.min(transfer.settings.partSizeBytesMin, partBytesMax(transfer.settings));
 }
 
 /**
  * Memory to request for a range. It is rounded up at the end of a file, so that an aligned read is
  * possible there too.
  */
-export function memoryBytes(file: StoredFile, range: FileRange, run: Run): number {
+export function memoryBytes(file: StoredFile, range: FileRange, transfer: Transfer): number {
   const isLast = range.startBytes + range.lengthBytes === file.sizeBytes;
-  const unit = run.capabilities.alignmentBytes;
+  const unit = transfer.capabilities.alignmentBytes;
   return isLast
-    ? Math.min(Math.ceil(range.lengthBytes / unit) * unit, partBytesMax(run.settings))
+    ? Math.min(Math.ceil(range.lengthBytes / unit) * unit, partBytesMax(transfer.settings))
     : range.lengthBytes;
 }
 
@@ -47,14 +47,14 @@ export function memoryBytes(file: StoredFile, range: FileRange, run: Run): numbe
  * exactly the length of the range. Resolves to the bytes of the range.
  */
 export async function readParts(
-  run: Run,
+  transfer: Transfer,
   file: StoredFile,
   range: FileRange,
   memory: ReadMemory,
 ): Promise<Uint8Array> {
   const { startBytes, lengthBytes } = range;
-  await twice(run, async () => {
-    const problem = await fill(run, file, startBytes, lengthBytes, memory, memory.bytes.byteLength);
+  await twice(transfer, async () => {
+    const problem = await fill(transfer, file, startBytes, lengthBytes, memory, memory.bytes.byteLength);
     return problem ?? comparePartsOf(file, range, memory.bytes.subarray(0, lengthBytes));
   });
   return memory.bytes.subarray(0, lengthBytes);
@@ -62,12 +62,12 @@ export async function readParts(
 
 /** Reads any bytes of the file. They need not be whole parts, so the caller must compare them. */
 export async function readUncompared(
-  run: Run,
+  transfer: Transfer,
   file: StoredFile,
   startBytes: number,
   memory: ReadMemory,
 ): Promise<void> {
-  const problem = await fill(run, file, startBytes, memory.bytes.byteLength, memory);
+  const problem = await fill(transfer, file, startBytes, memory.bytes.byteLength, memory);
   if (problem) throw problem;
 }
 
@@ -83,18 +83,18 @@ export function wholeMismatch(file: StoredFile, found: number): CheckpointError 
  * reading, and for each piece of the second.
  */
 export async function* readOversizedPart(
-  run: Run,
+  transfer: Transfer,
   file: StoredFile,
   range: FileRange,
   memory: (lengthBytes: number) => ReadMemory,
 ): AsyncGenerator<VerifiedPiece, void, void> {
-  const crcs = await checkOversizedPart(run, file, range, memory(pieceBytes(run)));
+  const crcs = await checkOversizedPart(transfer, file, range, memory(pieceBytes(transfer)));
   let startBytes = range.startBytes;
   for (const crc of crcs) {
-    const lengthBytes = Math.min(pieceBytes(run), range.startBytes + range.lengthBytes - startBytes);
+    const lengthBytes = Math.min(pieceBytes(transfer), range.startBytes + range.lengthBytes - startBytes);
     const target = memory(lengthBytes);
-    await twice(run, async () => {
-      const problem = await fill(run, file, startBytes, lengthBytes, target);
+    await twice(transfer, async () => {
+      const problem = await fill(transfer, file, startBytes, lengthBytes, target);
       return problem ?? compare(file, startBytes, target.bytes.subarray(0, lengthBytes), crc);
     });
     yield { startBytes, bytes: target.bytes.subarray(0, lengthBytes) };
@@ -106,18 +106,18 @@ export async function* readOversizedPart(
  * Compares an oversized part without returning its bytes. Resolves to the checksums of its pieces.
  */
 export async function checkOversizedPart(
-  run: Run,
+  transfer: Transfer,
   file: StoredFile,
   range: FileRange,
   memory: ReadMemory,
 ): Promise<number[]> {
   let crcs: number[] = [];
-  await twice(run, async () => {
+  await twice(transfer, async () => {
     crcs = [];
     let combined = 0;
     for (let done = 0; done < range.lengthBytes; ) {
       const lengthBytes = Math.min(memory.bytes.byteLength, range.lengthBytes - done);
-      const problem = await fill(run, file, range.startBytes + done, lengthBytes, memory);
+      const problem = await fill(transfer, file, range.startBytes + done, lengthBytes, memory);
       if (problem) return problem;
       const crc = computeCrc32c(memory.bytes.subarray(0, lengthBytes));
       crcs.push(crc);
@@ -132,10 +132,10 @@ export async function checkOversizedPart(
   return crcs;
 }
 
-async function twice(run: Run, read: () => Promise<CheckpointError | null>): Promise<void> {
+async function twice(transfer: Transfer, read: () => Promise<CheckpointError | null>): Promise<void> {
   const first = await read();
   if (first === null) return;
-  run.options.onRetry?.(`${first.message}; reading it once more`);
+  transfer.options.onRetry?.(`${first.message}; reading it once more`);
   const second = await read();
   if (second !== null) throw second;
 }
@@ -146,7 +146,7 @@ async function twice(run: Run, read: () => Promise<CheckpointError | null>): Pro
  * Throws at once if the object is missing.
  */
 async function fill(
-  run: Run,
+  transfer: Transfer,
   file: StoredFile,
   startBytes: number,
   lengthBytes: number,
@@ -155,8 +155,8 @@ async function fill(
 ): Promise<CheckpointError | null> {
   const what = `read of "${file.name}" at ${startBytes}`;
   const into = (bytes: Uint8Array, { signal, onBytes }: RequestCall) =>
-    run.store.readInto(file.key, startBytes, bytes, { signal, onBytes });
-  const found = await readHedged(run, { what, memory, lengthBytes: roomBytes, into }).catch(
+    transfer.store.readInto(file.key, startBytes, bytes, { signal, onBytes });
+  const found = await readHedged(transfer, { what, memory, lengthBytes: roomBytes, into }).catch(
     (error: unknown) => {
       throw isCheckpointError(error, 'NotFound') ? missing(file, error) : error;
     },

@@ -23,7 +23,7 @@ import { retrying } from './retry.ts';
 import { retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
 import { withStallTimeout } from './stall.ts';
 
-/** See `Transfer.records`. */
+/** See `Transfers.records`. */
 export function retryingRecords(shared: Shared): ObjectStore {
   const { store } = shared;
   return {

@@ -11,7 +11,7 @@ import type { RetryBudget, RetryPolicy } from './retry.ts';
  */
 const STALL_DOUBLINGS_MAX = 5;
 
-/** What all calls of one transfer share. */
+/** What all transfers of one `Transfers` share. */
 export interface Shared extends TransferParts {
   readonly pool: BufferPool;
   readonly retryBudget: RetryBudget;
@@ -19,13 +19,13 @@ export interface Shared extends TransferParts {
   readonly readTimes: ReadTimes;
   /** Runs a limited number of stream producers at once; the others wait. */
   readonly streamSeats: (fill: () => Promise<void>) => Promise<void>;
-  readonly runs: Set<ActiveRun>;
+  readonly active: Set<ActiveTransfer>;
   /** Bytes that reader streams have read ahead. */
   aheadBytes: number;
   isClosed: boolean;
 }
 
-export interface ActiveRun {
+export interface ActiveTransfer {
   readonly finished: Promise<void>;
   letGo(error: unknown): void;
 }

@@ -10,25 +10,25 @@ import {
 import type { LeftUpload, UploadItem } from './api.ts';
 import { blameTransport } from './changed-on-the-way.ts';
 import type { Destination, PartsDestination, Piece } from './destination.ts';
-import type { Run } from './run.ts';
 import type { RequestCall } from './stall.ts';
 import { StoreParts, toSendAgain, wrongSize } from './store-parts.ts';
+import type { Transfer } from './transfer.ts';
 
 export class StoreDestination implements Destination {
   readonly #item: UploadItem;
-  readonly #run: Run;
+  readonly #transfer: Transfer;
 
-  constructor(item: UploadItem, run: Run) {
+  constructor(item: UploadItem, transfer: Transfer) {
     this.#item = item;
-    this.#run = run;
+    this.#transfer = transfer;
   }
 
   admit(sizeBytes: number): Promise<void> {
-    return this.#run.admit(sizeBytes);
+    return this.#transfer.admit(sizeBytes);
   }
 
   giveBack(sizeBytes: number): void {
-    this.#run.charge(-sizeBytes);
+    this.#transfer.charge(-sizeBytes);
   }
 
   /**
@@ -39,7 +39,7 @@ export class StoreDestination implements Destination {
     const send = async ({ signal, onBytes }: RequestCall) => {
       const key = this.#item.key();
       try {
-        const { sizeBytes } = await this.#run.store.create(key, bytes, { crc32c, signal, onBytes });
+        const { sizeBytes } = await this.#transfer.store.create(key, bytes, { crc32c, signal, onBytes });
         if (sizeBytes !== bytes.byteLength) throw wrongSize(key, bytes.byteLength, sizeBytes);
       } catch (error) {
         if (isCheckpointError(error, 'AlreadyExists')) throw toSendAgain(error, key);
@@ -48,7 +48,7 @@ export class StoreDestination implements Destination {
       return key;
     };
     const extras = { buffer, payloadBytes: bytes.byteLength };
-    return this.#run.request(`"${this.#item.name}"`, send, extras);
+    return this.#transfer.request(`"${this.#item.name}"`, send, extras);
   }
 
   async begin(partSizeBytes: number, sizeBytes?: number): Promise<PartsDestination> {
@@ -60,15 +60,15 @@ export class StoreDestination implements Destination {
   async #beginAfresh(partSizeBytes: number, sizeBytes: number | undefined): Promise<PartsDestination> {
     const what = `begin of "${this.#item.name}"`;
     const abort = (upload: Upload) =>
-      this.#run.tidyUp(`abort of ${what}`, (signal) => upload.abort({ signal }));
+      this.#transfer.tidyUp(`abort of ${what}`, (signal) => upload.abort({ signal }));
     const begin = ({ signal }: RequestCall) =>
-      this.#run.store.beginUpload(this.#item.key(), { partSizeBytes, sizeBytes, signal });
-    const upload = await this.#run.request(what, begin, { onLate: abort });
+      this.#transfer.store.beginUpload(this.#item.key(), { partSizeBytes, sizeBytes, signal });
+    const upload = await this.#transfer.request(what, begin, { onLate: abort });
     // No other process can resume the upload of a stream.
     const item = sizeBytes === undefined ? { ...this.#item, isShared: false } : this.#item;
-    const parts = new StoreParts(item, upload, this.#run);
+    const parts = new StoreParts(item, upload, this.#transfer);
     try {
-      await this.#item.onBegun?.(upload, { sizeBytes, signal: this.#run.signal });
+      await this.#item.onBegun?.(upload, { sizeBytes, signal: this.#transfer.signal });
     } catch (error) {
       await parts.abort();
       throw error;
@@ -82,7 +82,7 @@ export class StoreDestination implements Destination {
    */
   async #resume(partSizeBytes: number, sizeBytes: number): Promise<PartsDestination | null> {
     const { takeLeft, name } = this.#item;
-    const { signal, shared } = this.#run;
+    const { signal, shared } = this.#transfer;
     for (;;) {
       const left = await takeLeft?.({ partSizeBytes, sizeBytes, signal });
       if (!left) return null;
@@ -101,8 +101,8 @@ export class StoreDestination implements Destination {
 
   async #takeOver(left: LeftUpload, partSizeBytes: number): Promise<PartsDestination> {
     const { name } = this.#item;
-    const { store } = this.#run;
-    const upload = await this.#run.request(`resumption of "${name}"`, ({ signal }) =>
+    const { store } = this.#transfer;
+    const upload = await this.#transfer.request(`resumption of "${name}"`, ({ signal }) =>
       store.resumeUpload(left.token, { signal }),
     );
     if (upload.key !== left.key || upload.partSizeBytes !== partSizeBytes)
@@ -110,10 +110,10 @@ export class StoreDestination implements Destination {
         'Corrupt',
         `the token is of ${upload.key}, in parts of ${upload.partSizeBytes} bytes`,
       );
-    const listed = await this.#run.request(`list of the parts of "${name}"`, ({ signal }) =>
+    const listed = await this.#transfer.request(`list of the parts of "${name}"`, ({ signal }) =>
       upload.listParts({ signal }),
     );
     left.onResumed(upload);
-    return new StoreParts(this.#item, upload, this.#run, listed);
+    return new StoreParts(this.#item, upload, this.#transfer, listed);
   }
 }

@@ -12,8 +12,8 @@ import { hexCrc } from '../plan/ranges.ts';
 import type { UploadItem } from './api.ts';
 import { blameTransport, CHANGED_ADVICE } from './changed-on-the-way.ts';
 import type { PartsDestination, Piece, Whole } from './destination.ts';
-import type { Run } from './run.ts';
 import type { RequestCall } from './stall.ts';
+import type { Transfer } from './transfer.ts';
 
 /** The object that the upload has become. */
 interface Made {
@@ -35,7 +35,7 @@ interface Made {
 export class StoreParts implements PartsDestination {
   readonly #item: UploadItem;
   readonly #upload: Upload;
-  readonly #run: Run;
+  readonly #transfer: Transfer;
   readonly #receipts: PartReceipt[] = [];
   /** Parts that existed when the upload was resumed, by index; absent: it was begun here. */
   readonly #left: ReadonlyMap<number, PartReceipt> | undefined;
@@ -46,10 +46,10 @@ export class StoreParts implements PartsDestination {
   #lost: CheckpointError | undefined;
 
   /** `left`: the upload is another process's, and the store holds these parts of it. */
-  constructor(item: UploadItem, upload: Upload, run: Run, left?: readonly PartReceipt[]) {
+  constructor(item: UploadItem, upload: Upload, transfer: Transfer, left?: readonly PartReceipt[]) {
     this.#item = item;
     this.#upload = upload;
-    this.#run = run;
+    this.#transfer = transfer;
     this.#left = left && new Map(left.map((part) => [part.index, part]));
     this.#isShared = left !== undefined || item.isShared === true;
   }
@@ -67,7 +67,7 @@ export class StoreParts implements PartsDestination {
     if (left && isLeftPiece(left, piece)) {
       this.#receipts[index] = { ...left, crc32c: piece.crc32c };
       this.#keptBytes += left.sizeBytes;
-      this.#run.charge(-left.sizeBytes);
+      this.#transfer.charge(-left.sizeBytes);
       return;
     }
     // The upload has failed, so the other parts are not sent. An error here would end the whole
@@ -92,7 +92,7 @@ export class StoreParts implements PartsDestination {
   }
 
   async abort(): Promise<void> {
-    await this.#run.tidyUp(`abort of the upload of "${this.#name}"`, async (signal) => {
+    await this.#transfer.tidyUp(`abort of the upload of "${this.#name}"`, async (signal) => {
       await this.#upload.abort({ signal });
       this.#item.onEnded?.(this.#upload);
     });
@@ -109,7 +109,7 @@ export class StoreParts implements PartsDestination {
       }
     };
     const extras = { buffer, payloadBytes: bytes.byteLength };
-    return this.#run.request(`part ${index} of "${this.#name}"`, send, extras);
+    return this.#transfer.request(`part ${index} of "${this.#name}"`, send, extras);
   }
 
   /**
@@ -118,7 +118,8 @@ export class StoreParts implements PartsDestination {
    * life of this writer that has resumed it, or by a rule of the bucket.
    */
   #verdict(error: unknown): CheckpointError {
-    if (!isCheckpointError(error) || error.status !== 'permanent' || this.#run.signal.aborted) throw error;
+    if (!isCheckpointError(error) || error.status !== 'permanent' || this.#transfer.signal.aborted)
+      throw error;
     if (!this.#isShared && error.code !== 'NotFound') throw error;
     return toSendAgain(error, this.key);
   }
@@ -140,7 +141,7 @@ export class StoreParts implements PartsDestination {
   #complete(parts: readonly PartReceipt[], whole: Whole): Promise<ObjectInfo> {
     const { sizeBytes, crc32c } = whole;
     const send = ({ signal }: RequestCall) => this.#upload.complete(parts, { sizeBytes, crc32c, signal });
-    return this.#run.request(`completion of "${this.#name}"`, send);
+    return this.#transfer.request(`completion of "${this.#name}"`, send);
   }
 
   /**
@@ -150,7 +151,7 @@ export class StoreParts implements PartsDestination {
   async #completeListed(error: unknown, whole: Whole): Promise<ObjectInfo> {
     if (!isCheckpointError(error, 'InvalidArgument')) throw error;
     const what = `list of the parts of "${this.#name}"`;
-    const listed = await this.#run.request(what, ({ signal }) => this.#upload.listParts({ signal }));
+    const listed = await this.#transfer.request(what, ({ signal }) => this.#upload.listParts({ signal }));
     const isSame = (own: PartReceipt, index: number) => isSamePart(own, listed[index], this.#isShared);
     if (!this.#receipts.every(isSame)) throw toSendAgain(error, this.key);
     return this.#complete(listed.slice(0, this.#receipts.length), whole);
@@ -172,8 +173,8 @@ export class StoreParts implements PartsDestination {
   }
 
   #head(): Promise<ObjectInfo> {
-    return this.#run.request(`look at "${this.#name}"`, ({ signal }) =>
-      this.#run.store.head(this.key, { signal }),
+    return this.#transfer.request(`look at "${this.#name}"`, ({ signal }) =>
+      this.#transfer.store.head(this.key, { signal }),
     );
   }
 }

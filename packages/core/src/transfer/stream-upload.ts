@@ -7,7 +7,7 @@ import { type Destination, NOTHING, type PartsDestination, type Piece } from './
 import { PartChecksums } from './part-checksums.ts';
 import { FileProgress } from './progress.ts';
 import { retrying } from './retry.ts';
-import { FileTurns, type Run } from './run.ts';
+import { FileTurns, type Transfer } from './transfer.ts';
 
 /**
  * A stream is read once, so it is sent once. Each part waits in a slot of the pool until its
@@ -17,7 +17,7 @@ export class StreamUpload {
   readonly #name: string;
   readonly #hash: Blake3 | undefined;
   readonly #destination: Destination;
-  readonly #run: Run;
+  readonly #transfer: Transfer;
   readonly #reader: ChunkReader;
   readonly #plan: StreamPlan;
   readonly #progress: FileProgress;
@@ -27,15 +27,15 @@ export class StreamUpload {
     { name, known }: Pick<UploadItem, 'name' | 'known'>,
     stream: AsyncIterable<Uint8Array>,
     destination: Destination,
-    run: Run,
+    transfer: Transfer,
   ) {
     this.#name = name;
     this.#hash = known && startBlake3();
     this.#destination = destination;
-    this.#run = run;
-    this.#reader = new ChunkReader(name, stream, run.signal);
-    this.#plan = planStream(run.settings, run.capabilities);
-    this.#progress = new FileProgress(name, undefined, run.options);
+    this.#transfer = transfer;
+    this.#reader = new ChunkReader(name, stream, transfer.signal);
+    this.#plan = planStream(transfer.settings, transfer.capabilities);
+    this.#progress = new FileProgress(name, undefined, transfer.options);
   }
 
   async send(): Promise<UploadedFile> {
@@ -46,7 +46,7 @@ export class StreamUpload {
         first.bytes.byteLength <= this.#plan.wholeBytesMax;
       if (isWhole) await this.#destination.admit(first.bytes.byteLength);
       const file = isWhole
-        ? await this.#run.turn(() => this.#sendWhole(first))
+        ? await this.#transfer.turn(() => this.#sendWhole(first))
         : await this.#sendParts(first);
       this.#progress.finish(file.sizeBytes);
       return { ...file, blake3: this.#hash?.digest() };
@@ -71,7 +71,7 @@ export class StreamUpload {
 
   async #sendParts(first: Piece): Promise<UploadedFile> {
     const { partSizeBytes } = this.#plan;
-    const parts = await this.#run
+    const parts = await this.#transfer
       .turn(() => this.#destination.begin(partSizeBytes))
       .catch((error: unknown) => {
         first.buffer?.release();
@@ -82,8 +82,8 @@ export class StreamUpload {
       const described = this.#checksums.describe(sizeBytes, partSizeBytes);
       // The producer cannot supply its bytes again, so an error that would need another attempt is
       // final.
-      const policy = this.#run.retryPolicy(`upload of the stream "${this.#name}"`, 0);
-      await this.#run.turn(() => retrying(() => parts.complete(described), policy));
+      const policy = this.#transfer.retryPolicy(`upload of the stream "${this.#name}"`, 0);
+      await this.#transfer.turn(() => retrying(() => parts.complete(described), policy));
       return { name: this.#name, key: parts.key, ...described };
     } catch (error) {
       await parts.abort();
@@ -96,7 +96,7 @@ export class StreamUpload {
    * size.
    */
   async #sendAll(first: Piece, parts: PartsDestination): Promise<number> {
-    const turns = new FileTurns(this.#run, true);
+    const turns = new FileTurns(this.#transfer, true);
     let sizeBytes = 0;
     try {
       for (
@@ -111,10 +111,10 @@ export class StreamUpload {
         await turns.next(() => this.#sendPart(index, sent, parts));
         // Fewer bytes than a part: the stream has ended.
         if (sent.bytes.byteLength < this.#plan.partSizeBytes) break;
-        throwIfAborted(this.#run.signal);
+        throwIfAborted(this.#transfer.signal);
       }
     } catch (error) {
-      this.#run.fail(error); // calls in progress stop, and `settled` throws the error
+      this.#transfer.fail(error); // calls in progress stop, and `settled` throws the error
     }
     await turns.settled();
     return sizeBytes;
@@ -132,7 +132,7 @@ export class StreamUpload {
   /** The next part in memory. Without bytes and without a buffer if the stream has ended. */
   async #nextPiece(index: number): Promise<Piece> {
     const { partSizeBytes, sizeBytesMax } = this.#plan;
-    const buffer = await this.#run.pool.acquireSlot(this.#run.signal);
+    const buffer = await this.#transfer.pool.acquireSlot(this.#transfer.signal);
     let filled: Uint8Array | undefined;
     try {
       filled = buffer.bytes.subarray(0, await this.#reader.fill(buffer.bytes));

@@ -17,9 +17,9 @@ import { OrderedHash } from './ordered-hash.ts';
 import { PartChecksums } from './part-checksums.ts';
 import { FileProgress } from './progress.ts';
 import { retrying } from './retry.ts';
-import { FileTurns, type Run } from './run.ts';
 import { changedMeanwhile } from './second-reading.ts';
 import { StreamUpload } from './stream-upload.ts';
+import { FileTurns, type Transfer } from './transfer.ts';
 
 /**
  * An object that is missing or damaged after sending is sent again from the beginning. Needing a
@@ -28,28 +28,33 @@ import { StreamUpload } from './stream-upload.ts';
 const RESENDS_MAX = 2;
 
 /** Sends one item. Its source is closed when this settles. */
-export function uploadFile(item: UploadItem, destination: Destination, run: Run): Promise<UploadedFile> {
+export function uploadFile(
+  item: UploadItem,
+  destination: Destination,
+  transfer: Transfer,
+): Promise<UploadedFile> {
   const { source } = item;
   if ('stream' in source)
-    return run.inStreamSeat(() => new StreamUpload(item, source.stream, destination, run).send());
-  if ('bytes' in source) return new SourceUpload(item, bytesSource(source.bytes), destination, run).send();
-  if ('lent' in source) return uploadLent(item, source.lent, destination, run);
-  return uploadSource(item, () => source.open(), destination, run);
+    return transfer.inStreamSeat(() => new StreamUpload(item, source.stream, destination, transfer).send());
+  if ('bytes' in source)
+    return new SourceUpload(item, bytesSource(source.bytes), destination, transfer).send();
+  if ('lent' in source) return uploadLent(item, source.lent, destination, transfer);
+  return uploadSource(item, () => source.open(), destination, transfer);
 }
 
 async function uploadLent(
   item: UploadItem,
   lent: LentFile,
   destination: Destination,
-  run: Run,
+  transfer: Transfer,
 ): Promise<UploadedFile> {
-  const progress = new FileProgress(item.name, lent.file.sizeBytes, run.options);
-  const copied = destination === nowhere ? null : await copyInStore(item, lent, run, progress);
+  const progress = new FileProgress(item.name, lent.file.sizeBytes, transfer.options);
+  const copied = destination === nowhere ? null : await copyInStore(item, lent, transfer, progress);
   if (copied) return copied;
-  const source = lent.open(run.signal);
+  const source = lent.open(transfer.signal);
   try {
     const { name } = item;
-    return await new SourceUpload({ name }, source, destination, run, progress).send();
+    return await new SourceUpload({ name }, source, destination, transfer, progress).send();
   } finally {
     source.close();
   }
@@ -59,14 +64,14 @@ async function uploadSource(
   item: UploadItem,
   open: () => Promise<RandomSource>,
   destination: Destination,
-  run: Run,
+  transfer: Transfer,
 ): Promise<UploadedFile> {
   const { name } = item;
   const close = (source: RandomSource) =>
-    run.tidyUp(`close of the source of "${name}"`, () => source.close());
-  const source = await run.local(`open of "${name}"`, open, { onLate: close });
+    transfer.tidyUp(`close of the source of "${name}"`, () => source.close());
+  const source = await transfer.local(`open of "${name}"`, open, { onLate: close });
   try {
-    return await new SourceUpload(item, source, destination, run).send();
+    return await new SourceUpload(item, source, destination, transfer).send();
   } finally {
     await close(source);
   }
@@ -84,7 +89,7 @@ interface OpenSource extends Pick<RandomSource, 'sizeBytes' | 'mode' | 'mtimeMs'
    * Limits how many sources are read at once, apart from the limit on requests. Bytes that were
    * read then wait in memory until a request may send them. Absent: one limit for both.
    */
-  readonly turns?: Pick<Run, 'turn' | 'partTurn'>;
+  readonly turns?: Pick<Transfer, 'turn' | 'partTurn'>;
 }
 
 interface PartToSend {
@@ -108,35 +113,39 @@ class SourceUpload {
   readonly #item: Pick<UploadItem, 'known' | 'findFinished' | 'onKept'>;
   readonly #source: OpenSource;
   readonly #destination: Destination;
-  readonly #run: Run;
+  readonly #transfer: Transfer;
   readonly #progress: FileProgress;
 
   constructor(
     item: Pick<UploadItem, 'name' | 'known' | 'findFinished' | 'onKept'>,
     source: OpenSource,
     destination: Destination,
-    run: Run,
-    progress = new FileProgress(item.name, source.sizeBytes, run.options),
+    transfer: Transfer,
+    progress = new FileProgress(item.name, source.sizeBytes, transfer.options),
   ) {
     this.#name = item.name;
     this.#item = item;
     this.#source = source;
     this.#destination = destination;
-    this.#run = run;
+    this.#transfer = transfer;
     this.#progress = progress;
   }
 
   async send(): Promise<UploadedFile> {
     const { sizeBytes, mode, mtimeMs, unitBytes = 0 } = this.#source;
-    const plan = planWholeParts({ sizeBytes, unitBytes }, this.#run.settings, this.#run.capabilities);
-    const { signal } = this.#run;
+    const plan = planWholeParts(
+      { sizeBytes, unitBytes },
+      this.#transfer.settings,
+      this.#transfer.capabilities,
+    );
+    const { signal } = this.#transfer;
     const finished = (await this.#item.findFinished?.({ sizeBytes, signal })) ?? [];
     const file = plan.isWhole
       ? await this.#sendWhole(plan.partSizeBytes, finished)
       : ((await this.#findInStore(plan.partSizeBytes, finished)) ??
         (await retrying(
           () => this.#sendParts(plan.partSizeBytes),
-          this.#run.retryPolicy(`upload of "${this.#name}"`, RESENDS_MAX),
+          this.#transfer.retryPolicy(`upload of "${this.#name}"`, RESENDS_MAX),
         )));
     this.#progress.finish(sizeBytes);
     return { ...file, ...(mode !== undefined && { mode }), ...(mtimeMs !== undefined && { mtimeMs }) };
@@ -146,11 +155,11 @@ class SourceUpload {
     const { sizeBytes, turns } = this.#source;
     const checksums = new PartChecksums();
     const read = () => this.#readWhole(checksums);
-    const run = this.#run;
+    const transfer = this.#transfer;
     await this.#destination.admit(sizeBytes);
     const sent = turns
-      ? turns.turn(read).then((piece) => run.turn(() => this.#sendUnlessThere(piece, finished)))
-      : run.turn(async () => this.#sendUnlessThere(await read(), finished));
+      ? turns.turn(read).then((piece) => transfer.turn(() => this.#sendUnlessThere(piece, finished)))
+      : transfer.turn(async () => this.#sendUnlessThere(await read(), finished));
     return { name: this.#name, ...(await sent), ...checksums.describe(sizeBytes, partSizeBytes) };
   }
 
@@ -195,7 +204,7 @@ class SourceUpload {
     if (isOver()) return null;
     const checksums = new PartChecksums();
     const hash = files && new OrderedHash();
-    const turns = new FileTurns(this.#run, true);
+    const turns = new FileTurns(this.#transfer, true);
     const compare = async (start: number) => {
       const reading = this.#readPart(start, partSizeBytes);
       const hashed = hash?.add(reading);
@@ -204,7 +213,7 @@ class SourceUpload {
       candidates.keepThoseWith(start / partSizeBytes, crc32c);
       await (hashed ?? Promise.resolve()).finally(() => buffer.release());
     };
-    for (let start = 0; start < sizeBytes && !this.#run.signal.aborted; start += partSizeBytes) {
+    for (let start = 0; start < sizeBytes && !this.#transfer.signal.aborted; start += partSizeBytes) {
       await turns.next(() => compare(start));
       if (start === 0) await turns.settled();
       if (isOver()) break;
@@ -227,7 +236,7 @@ class SourceUpload {
       await this.#assertUnchanged(NOTHING.crc32c);
       return NOTHING;
     }
-    const buffer = await this.#run.pool.acquire(sizeBytes, this.#run.signal);
+    const buffer = await this.#transfer.pool.acquire(sizeBytes, this.#transfer.signal);
     try {
       let piece = await this.#read(0, buffer);
       const { crc32c } = piece;
@@ -246,12 +255,12 @@ class SourceUpload {
 
   async #sendParts(partSizeBytes: number): Promise<UploadedFile> {
     const { sizeBytes } = this.#source;
-    const parts = await this.#run.turn(() => this.#destination.begin(partSizeBytes, sizeBytes));
+    const parts = await this.#transfer.turn(() => this.#destination.begin(partSizeBytes, sizeBytes));
     try {
       const checksums = new PartChecksums();
       const hash = this.#item.known && new OrderedHash();
-      const turns = new FileTurns(this.#run, true, this.#source.turns);
-      for (let start = 0; start < sizeBytes && !this.#run.signal.aborted; start += partSizeBytes) {
+      const turns = new FileTurns(this.#transfer, true, this.#source.turns);
+      for (let start = 0; start < sizeBytes && !this.#transfer.signal.aborted; start += partSizeBytes) {
         await this.#destination.admit(Math.min(partSizeBytes, sizeBytes - start));
         await turns.next(() => this.#sendPart({ start, partSizeBytes, parts, checksums, hash, turns }));
       }
@@ -260,7 +269,7 @@ class SourceUpload {
       const blake3 = await hash?.digest();
       await this.#readAgain(partSizeBytes, checksums);
       await this.#assertUnchanged(described.crc32c);
-      await this.#run.turn(() => parts.complete(described));
+      await this.#transfer.turn(() => parts.complete(described));
       return { name: this.#name, key: parts.key, ...described, blake3 };
     } catch (error) {
       await parts.abort();
@@ -285,7 +294,7 @@ class SourceUpload {
       }
       this.#progress.add(piece.bytes.byteLength);
     };
-    if (this.#source.turns) turns.add(this.#run.partTurn(send));
+    if (this.#source.turns) turns.add(this.#transfer.partTurn(send));
     else await send();
   }
 
@@ -296,14 +305,14 @@ class SourceUpload {
   async #readAgain(partSizeBytes: number, checksums: PartChecksums): Promise<void> {
     const { sizeBytes, mayHideChanges } = this.#source;
     if (!mayHideChanges) return;
-    const turns = new FileTurns(this.#run, true);
+    const turns = new FileTurns(this.#transfer, true);
     const compare = async (start: number) => {
       const { bytes, crc32c, buffer } = await this.#readPart(start, partSizeBytes);
       buffer.release();
       if (crc32c !== checksums.partCrc32c(start / partSizeBytes))
         throw this.#changed(start, bytes.byteLength);
     };
-    for (let start = 0; start < sizeBytes && !this.#run.signal.aborted; start += partSizeBytes)
+    for (let start = 0; start < sizeBytes && !this.#transfer.signal.aborted; start += partSizeBytes)
       await turns.next(() => compare(start));
     await turns.settled();
   }
@@ -315,7 +324,7 @@ class SourceUpload {
   /** One part of the source, in memory that the caller releases. */
   async #readPart(start: number, partSizeBytes: number): Promise<ReadPiece> {
     const lengthBytes = Math.min(partSizeBytes, this.#source.sizeBytes - start);
-    const buffer = await this.#run.pool.acquire(lengthBytes, this.#run.signal);
+    const buffer = await this.#transfer.pool.acquire(lengthBytes, this.#transfer.signal);
     try {
       return await this.#read(start, buffer);
     } catch (error) {
@@ -327,12 +336,12 @@ class SourceUpload {
   async #read(start: number, buffer: PooledBuffer): Promise<ReadPiece> {
     const { bytes } = buffer;
     const read = () => this.#source.readInto(start, bytes, buffer);
-    await this.#run.local(`read of "${this.#name}"`, read, { buffer });
+    await this.#transfer.local(`read of "${this.#name}"`, read, { buffer });
     return { bytes, crc32c: computeCrc32c(bytes), buffer };
   }
 
   #assertUnchanged(crc32c: number): Promise<void> {
-    return this.#run.local(`check of "${this.#name}"`, () => this.#source.assertUnchanged(crc32c));
+    return this.#transfer.local(`check of "${this.#name}"`, () => this.#source.assertUnchanged(crc32c));
   }
 }
 

@@ -6,7 +6,7 @@ import { ReadMemory } from './hedged-read.ts';
 import type { TransferOptions } from './options.ts';
 import { FileProgress } from './progress.ts';
 import { checkOversizedPart, isOversized, memoryBytes, missing, pieceBytes, readParts } from './read.ts';
-import { FileTurns, type Run } from './run.ts';
+import { FileTurns, type Transfer } from './transfer.ts';
 
 /** Reading of a file stops after this many damaged places. */
 const PROBLEMS_PER_FILE_MAX = 10;
@@ -17,24 +17,24 @@ const PROBLEMS_PER_FILE_MAX = 10;
  */
 export async function verifyFile(
   { file, level }: VerifyItem,
-  run: Run,
-  options: TransferOptions = run.options,
+  transfer: Transfer,
+  options: TransferOptions = transfer.options,
 ): Promise<VerifyReport> {
-  return new FileCheck(file, run, options).check(level);
+  return new FileCheck(file, transfer, options).check(level);
 }
 
 class FileCheck {
   readonly #file: StoredFile;
-  readonly #run: Run;
+  readonly #transfer: Transfer;
   readonly #options: TransferOptions;
   readonly #problems: { startBytes: number; message: string }[] = [];
   #bytesRead = 0;
   #storedChecksumCount = 0;
   #isHopeless = false;
 
-  constructor(file: StoredFile, run: Run, options: TransferOptions) {
+  constructor(file: StoredFile, transfer: Transfer, options: TransferOptions) {
     this.#file = file;
-    this.#run = run;
+    this.#transfer = transfer;
     this.#options = options;
   }
 
@@ -51,10 +51,10 @@ class FileCheck {
   /** Compares what the store reports about the object. Reads no bytes of it. */
   async #checkHead(): Promise<void> {
     const { name, key, sizeBytes, crc32c } = this.#file;
-    const run = this.#run;
-    const send = (signal: AbortSignal) => run.store.head(key, { signal });
-    const found = await run
-      .turn(() => run.request(`head of "${name}"`, ({ signal }) => send(signal)))
+    const transfer = this.#transfer;
+    const send = (signal: AbortSignal) => transfer.store.head(key, { signal });
+    const found = await transfer
+      .turn(() => transfer.request(`head of "${name}"`, ({ signal }) => send(signal)))
       .catch((error: unknown) => {
         throw isCheckpointError(error, 'NotFound') ? missing(this.#file, error) : error;
       });
@@ -70,13 +70,13 @@ class FileCheck {
 
   async #checkRanges(level: number): Promise<void> {
     const file = this.#file;
-    const { settings, shared } = this.#run;
+    const { settings, shared } = this.#transfer;
     const draw = () => shared.random.fraction();
     const ranges = level === 1 ? planSamples(file, draw) : planRanges(file, settings.partSizeBytesMin);
     const progress = new FileProgress(file.name, file.sizeBytes, this.#options);
-    const turns = new FileTurns(this.#run, file.sizeBytes > file.partSizeBytes);
+    const turns = new FileTurns(this.#transfer, file.sizeBytes > file.partSizeBytes);
     for (const range of ranges) {
-      if (this.#run.signal.aborted || this.#isHopeless || this.#problems.length >= PROBLEMS_PER_FILE_MAX)
+      if (this.#transfer.signal.aborted || this.#isHopeless || this.#problems.length >= PROBLEMS_PER_FILE_MAX)
         break;
       await turns.next(async () => {
         await this.#collect(range.startBytes, () => this.#read(range));
@@ -88,12 +88,14 @@ class FileCheck {
   }
 
   async #read(range: FileRange): Promise<void> {
-    const [run, file] = [this.#run, this.#file];
-    const oversized = isOversized(range, run);
-    const room = oversized ? pieceBytes(run) : memoryBytes(file, range, run);
-    const memory = ReadMemory.of(await run.pool.acquire(room, run.signal));
+    const [transfer, file] = [this.#transfer, this.#file];
+    const oversized = isOversized(range, transfer);
+    const room = oversized ? pieceBytes(transfer) : memoryBytes(file, range, transfer);
+    const memory = ReadMemory.of(await transfer.pool.acquire(room, transfer.signal));
     try {
-      await (oversized ? checkOversizedPart(run, file, range, memory) : readParts(run, file, range, memory));
+      await (oversized
+        ? checkOversizedPart(transfer, file, range, memory)
+        : readParts(transfer, file, range, memory));
       this.#bytesRead += range.lengthBytes;
     } finally {
       memory.release();

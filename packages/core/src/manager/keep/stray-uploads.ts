@@ -123,7 +123,7 @@ async function withUpload(
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
   try {
     await withDeadline(bounds, (until) =>
-      retrying(() => unlessSilent(run, until, tryOnce), run.transfer.retryPolicy(what, { signal: until })),
+      retrying(() => unlessSilent(run, until, tryOnce), run.transfers.retryPolicy(what, { signal: until })),
     );
   } catch (error) {
     if (!isCheckpointError(error, 'NotFound')) throw error;

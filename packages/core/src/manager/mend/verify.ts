@@ -82,7 +82,7 @@ async function compare(
   }
   options.onProgress?.(plannedCheckpoint(checkpoint, manifest.value));
   const records = new FileRecords(run, manifest.value, { only, signal });
-  const report = await run.transfer.verify(records.good(level), transferOptions(options));
+  const report = await run.transfers.verify(records.good(level), transferOptions(options));
   const bad = await badReceipts(run, manifest.value, signal);
   const problems = [...bad, ...records.problems, ...report.problems];
   return { level, fileCount: checkpoint.fileCount, ...report, problems };

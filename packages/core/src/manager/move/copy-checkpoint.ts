@@ -175,10 +175,10 @@ class Copying {
 
   async #send(files: readonly WritersFile[], { onBytes, ...options }: TransferOptions): Promise<void> {
     const { source, target } = this.#copy;
-    const loan = source.transfer.lend(options);
+    const loan = source.transfers.lend(options);
     try {
       const items = files.map((each) => ({ ...this.#item(each), source: { lent: loan.lend(each.file) } }));
-      const sent = await target.transfer.upload(items, { ...options, onBytes });
+      const sent = await target.transfers.upload(items, { ...options, onBytes });
       // Use the source's file record with the copy's key: its checksums are of the same bytes.
       for (const [index, { writer, file }] of files.entries())
         this.#shares.get(writer)?.files.push({ ...file, key: (sent[index] as UploadedFile).key });

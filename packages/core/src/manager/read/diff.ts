@@ -103,7 +103,7 @@ class Comparing {
     const scan = new SafetensorsScan({ fileBytes: file.sizeBytes, headerBytesMax, withSums });
     if (!scan.wantsMore) return scan;
     // Leaving the loop ends the stream and discards what was read ahead.
-    for await (const chunk of this.#run.transfer.stream(file, transferOptions(this.#options))) {
+    for await (const chunk of this.#run.transfers.stream(file, transferOptions(this.#options))) {
       this.bytesRead += chunk.byteLength;
       scan.push(chunk);
       if (!scan.wantsMore) break;

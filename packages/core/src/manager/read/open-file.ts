@@ -166,7 +166,7 @@ export async function randomSource(
 ): Promise<RandomSource> {
   try {
     const source = await open.during(async (file) =>
-      run.transfer.source(file, { ...options, signal: open.signal }),
+      run.transfers.source(file, { ...options, signal: open.signal }),
     );
     const handle: RandomSource = {
       sizeBytes: source.sizeBytes,
@@ -216,7 +216,7 @@ class InputStream extends ReadableStream<Uint8Array> {
 function pullFrom(run: RunContext, open: OpenFile, name: string) {
   let chunks: ReadableStreamDefaultReader<Uint8Array> | undefined;
   const next = (file: FileRecord) => {
-    chunks ??= run.transfer.stream(file, { signal: open.signal }).getReader();
+    chunks ??= run.transfers.stream(file, { signal: open.signal }).getReader();
     return chunks.read();
   };
   return async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {

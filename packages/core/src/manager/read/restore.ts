@@ -112,7 +112,7 @@ async function restoreOne(
     const directories = new Map((chosen?.directories ?? []).map((each) => [each.name, each]));
     const files = chosen?.files ?? allFiles(run, manifest, { directories, signal });
     const items = itemsOf(files, (file) => target.open(sinkFile(file, options)));
-    await run.transfer.download(items, transferOptions({ ...options, signal }));
+    await run.transfers.download(items, transferOptions({ ...options, signal }));
     for (const directory of childrenFirst(directories.values()))
       await target.makeDirectory?.(sinkDirectory(directory, options));
     await target.publish();

@@ -4,14 +4,14 @@ import type { ProcessName } from '../../contract/components.ts';
 import type { LocalFiles } from '../../contract/files.ts';
 import type { ObjectStore } from '../../contract/object-store.ts';
 import type { RecordLimits } from '../../plan/file-lists.ts';
-import type { Transfer } from '../../transfer/index.ts';
+import type { Transfers } from '../../transfer/index.ts';
 import type { RecordIo } from './record-io.ts';
 import type { UploadRecords } from './upload-records.ts';
 
 export interface RunParts extends RecordIo {
   /** The store, without retries. */
   readonly store: ObjectStore;
-  readonly transfer: Transfer;
+  readonly transfers: Transfers;
   readonly uploads: UploadRecords;
   readonly process: ProcessName;
   readonly files: LocalFiles | undefined;

@@ -108,7 +108,7 @@ async function listOpenUploads(run: RunParts, signal: AbortSignal | undefined): 
   };
   try {
     return await withDeadline(bounds, (until) =>
-      retrying(() => listAll(until), run.transfer.retryPolicy(what, { signal: until })),
+      retrying(() => listAll(until), run.transfers.retryPolicy(what, { signal: until })),
     );
   } catch (error) {
     throwIfAborted(signal);

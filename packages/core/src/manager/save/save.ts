@@ -170,7 +170,7 @@ async function committedBefore(
   if (share === null) return committedBefore(run, writers, call);
   const files = await capture.read(version, (sources, signal) => {
     const items = sources.map(({ name, source }) => ({ name, key: () => '', source }));
-    return run.transfer.checksum(items, transferOptions({ signal }));
+    return run.transfers.checksum(items, transferOptions({ signal }));
   });
   if (committed.state === 'QUARANTINED' || share === 'of other writers' || !isContent(share, files, call)) {
     throw refusal(`version ${version} is committed already, with other content`);

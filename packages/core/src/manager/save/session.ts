@@ -129,7 +129,7 @@ export class SaveSession {
         });
       return { name, key, source, known, ...recorderFor(name) };
     });
-    return this.#run.transfer.upload(items, { ...transferOptions(options), endsFast: options.endsFast });
+    return this.#run.transfers.upload(items, { ...transferOptions(options), endsFast: options.endsFast });
   }
 
   /**

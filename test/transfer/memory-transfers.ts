@@ -1,5 +1,5 @@
 /**
- * For the tests of this folder: a transfer on a bucket in memory, with planned faults and a clock
+ * For the tests of this folder: transfers on a bucket in memory, with planned faults and a clock
  * that advances when everything waits.
  */
 
@@ -13,10 +13,10 @@ import {
   silentLogger,
 } from '@holdfast/core';
 import {
-  createTransfer,
+  createTransfers,
   type DownloadItem,
   type StoredFile,
-  type Transfer,
+  type Transfers,
   type UploadItem,
 } from '@holdfast/core/internal/transfer/index';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
@@ -54,8 +54,8 @@ export function setUp(options: SetUpOptions = {}) {
   const store = new FaultyStore(new MemoryStore(bucket, { capabilities }), options.plan, { lateEffects });
   const settings = completeSettings({ bufferBytes: 16 * MIB, partSizeBytesMin: PART, ...options.settings });
   const random = new SeededRandom(1);
-  const transfer = createTransfer({ store, settings, clock, random, logger: silentLogger });
-  return { bucket, clock, lateEffects, settings, store, transfer };
+  const transfers = createTransfers({ store, settings, clock, random, logger: silentLogger });
+  return { bucket, clock, lateEffects, settings, store, transfers };
 }
 
 /** Bytes without any pattern that could hide a mistake. Another seed gives other bytes. */
@@ -202,8 +202,8 @@ export async function failureOf(promise: Promise<unknown>) {
   throw new Error('it did not fail');
 }
 
-export function isWhole(transfer: Transfer): boolean {
-  return transfer.memory.freeBytes === transfer.memory.totalBytes;
+export function isWhole(transfers: Transfers): boolean {
+  return transfers.memory.freeBytes === transfers.memory.totalBytes;
 }
 
 export function isEqual(a: Uint8Array | undefined, b: Uint8Array): boolean {
