@@ -13,3 +13,8 @@ export interface EngineMutant extends Change {
   /** The seed that found it before. The hunt begins there, or at 1. */
   readonly seed?: number;
 }
+
+/** Number of places that `find` has in `source`. A mutant is sound if there is exactly one. */
+export function placesOf({ find }: Change, source: string): number {
+  return source.split(find).length - 1;
+}

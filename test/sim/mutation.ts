@@ -5,7 +5,7 @@
 
 import { registerHooks } from 'node:module';
 import { ENGINE_MUTANTS, SMALL, SMALL_ENGINE } from './engine-mutants.ts';
-import type { Change } from './mutant.ts';
+import { type Change, placesOf } from './mutant.ts';
 
 const CORE = new URL('../../packages/core/src/', import.meta.url).href;
 const MUTATED = /\?mutant=(.+)$/;
@@ -37,10 +37,11 @@ function changesOf(name: string): readonly Change[] {
   return mutant.isSmall ? [mutant, ...SMALL] : [mutant];
 }
 
-function changed(source: string, { file, find, replace }: Change): string {
-  const parts = source.split(find);
-  if (parts.length === 2) return parts.join(replace);
-  throw new Error(`"${find}" is to be changed in one place of ${file}, and is in ${parts.length - 1}`);
+function changed(source: string, change: Change): string {
+  const { file, find, replace } = change;
+  const places = placesOf(change, source);
+  if (places === 1) return source.split(find).join(replace);
+  throw new Error(`"${find}" is to be changed in one place of ${file}, and is in ${places}`);
 }
 
 /** `name`: a name in `ENGINE_MUTANTS`, or `SMALL_ENGINE`. */
