@@ -19,6 +19,7 @@ import {
   unpublishable,
 } from './tidy/files.ts';
 import { forbiddenImports } from './tidy/imports.ts';
+import { namesOfTwoThings } from './tidy/names.ts';
 import { hardComments, hardDocuments, hardStrings } from './tidy/prose.ts';
 import { ROOT, type Rule, readRepository } from './tidy/repository.ts';
 import { crowdedRooms, importsAgainstTheOrder } from './tidy/rooms.ts';
@@ -106,6 +107,23 @@ const CASES: readonly Case[] = [
     good: [
       Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`packages/core/src/manager/run/${i}.ts`, ''])),
       { 'packages/core/src/manager/run/index.ts': '' },
+    ],
+  },
+  {
+    name: 'names: an exported name of a package stands for one thing',
+    rule: namesOfTwoThings,
+    bad: [
+      { 'packages/a/src/b.ts': 'export interface Place {}', 'packages/a/src/c.ts': 'export type Place = 1;' },
+      { 'packages/a/src/b.ts': 'export async function f() {}', 'packages/a/src/c.ts': 'export const f = 1;' },
+    ],
+    good: [
+      { 'packages/a/src/b.ts': 'export interface Place {}', 'packages/b/src/b.ts': 'export class Place {}' },
+      { 'packages/a/src/b.ts': 'export class Place {}', 'packages/a/src/c.ts': 'interface Place {}' },
+      { 'packages/a/src/b.ts': 'export function f(a: 1): 1;\nexport function f(a: 2): 2;' },
+      {
+        'packages/a/src/b.ts': 'export class Place {}',
+        'packages/a/src/c.ts': "export { Place } from './b.ts';",
+      },
     ],
   },
   {

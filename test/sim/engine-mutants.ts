@@ -34,7 +34,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'a commit takes receipts of former lives': {
     file: 'plan/apply-commit.ts',
-    find: 'txn.writers.find((life) => life.incarnation !== incarnationOf(state, life.writer))',
+    find: 'txn.writers.find(({ writer, incarnation }) => incarnation !== incarnationOf(state, writer))',
     replace: 'txn.writers.find(() => false)',
     seed: 146,
   },
@@ -166,7 +166,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'a receipt of any life of a writer is taken': {
     file: 'plan/assemble.ts',
-    find: '.filter((life) => life.incarnation === incarnationOf(state, life.writer))',
+    find: '.filter(({ writer, incarnation }) => incarnation === incarnationOf(state, writer))',
     replace: '.toReversed()',
   },
   'a lease holds nothing back': {

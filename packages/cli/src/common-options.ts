@@ -8,7 +8,7 @@ import {
 } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 import { jsonVersion } from './json.ts';
-import { flag, list, value } from './option.ts';
+import { flag, value, valueList } from './option.ts';
 import { usageError } from './usage-error.ts';
 import {
   durationBetween,
@@ -42,7 +42,7 @@ export const noColor = flag('--no-color', 'no colour');
 /** Output options of every command. */
 export const OUTPUT_OPTIONS = [json, progress, quiet, verbose, noColor] as const;
 
-export const storeModule = list(
+export const storeModule = valueList(
   '--store-module <file>',
   'a JavaScript file that adds URI schemes; may be repeated',
   (text) => text,
@@ -112,12 +112,16 @@ export const timeout = value(
   'how long to wait for other writers, such as 30s or 10m, up to 7d; default 10m',
   durationBetween(0, SETTINGS.commitTimeoutMs.max),
 );
-export const metric = list(
+export const metric = valueList(
   '--metric <name=number>',
   'a metric of this checkpoint; may be repeated',
   parseMetric,
 );
-export const meta = list('--meta <key=value>', 'metadata of this checkpoint; may be repeated', parseMeta);
+export const meta = valueList(
+  '--meta <key=value>',
+  'metadata of this checkpoint; may be repeated',
+  parseMeta,
+);
 export const concurrency = value(
   '--concurrency <n>',
   'requests in flight; default: what suits the store',

@@ -59,7 +59,7 @@ export function value<T>(
 }
 
 /** An option that collects the values of all occurrences. In the environment: one per line. */
-export function list<T>(flags: string, help: string, parse: (text: string) => T): Option<readonly T[]> {
+export function valueList<T>(flags: string, help: string, parse: (text: string) => T): Option<readonly T[]> {
   return describe(flags, help, { kind: 'list', parse, choices: [] });
 }
 

@@ -5,7 +5,7 @@
 
 import type { RetentionPolicy } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
-import { checked, list, type Option, value } from './option.ts';
+import { checked, type Option, value, valueList } from './option.ts';
 import { usageError } from './usage-error.ts';
 import {
   BadValue,
@@ -18,7 +18,7 @@ import {
 } from './values.ts';
 
 const keep = value('--keep <n>', 'keep the newest N; all: no rules, everything is kept', parseKeepCount);
-const keepEvery = list(
+const keepEvery = valueList(
   '--keep-every <n|duration>',
   'keep versions that are multiples of N, or the first in each 1h, 1d, …; may be given once of each kind',
   parseInterval,
@@ -28,7 +28,7 @@ const keepFor = value(
   'keep what was committed within this time, such as 30d',
   parseLongDuration,
 );
-const keepBest = list(
+const keepBest = valueList(
   '--keep-best <metric:min|max:n>',
   'keep the best N by a metric, such as loss:min:3; may be repeated',
   parseKeepBest,

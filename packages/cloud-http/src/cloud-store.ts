@@ -25,11 +25,11 @@ import {
   assertCreateSize,
   assertOffset,
   assertUntouched,
-  type Place,
+  type ObjectPlace,
   refuseLarger,
   replaced,
 } from './object-answers.ts';
-import { type Call, StoreCalls } from './store-calls.ts';
+import { type CallSubject, StoreCalls } from './store-calls.ts';
 import type { Into, TransportAnswer } from './transport.ts';
 import { assertPartSize } from './upload-parts.ts';
 
@@ -51,16 +51,16 @@ export interface ReadAnswer extends TransportAnswer {
 
 /** One provider's requests about objects. Each is sent once; refusals are thrown as they are. */
 export interface ObjectRequests {
-  create(place: Place, bytes: Uint8Array, options: CreateOptions): Promise<Omit<ObjectInfo, 'key'>>;
-  head(place: Place, signal: AbortSignal | undefined): Promise<Omit<ObjectInfo, 'key'>>;
-  read(place: Place, request: ReadRequest): Promise<ReadAnswer>;
+  create(place: ObjectPlace, bytes: Uint8Array, options: CreateOptions): Promise<Omit<ObjectInfo, 'key'>>;
+  head(place: ObjectPlace, signal: AbortSignal | undefined): Promise<Omit<ObjectInfo, 'key'>>;
+  read(place: ObjectPlace, request: ReadRequest): Promise<ReadAnswer>;
   /** A missing object counts as deleted. */
-  remove(place: Place, signal: AbortSignal | undefined): Promise<unknown>;
+  remove(place: ObjectPlace, signal: AbortSignal | undefined): Promise<unknown>;
   /**
    * Tells whether a read failed because it begins at or past the end of the object. Default: its
    * status is 416.
    */
-  isAtEnd?(error: unknown, place: Place, offsetBytes: number, signal?: AbortSignal): Promise<boolean>;
+  isAtEnd?(error: unknown, place: ObjectPlace, offsetBytes: number, signal?: AbortSignal): Promise<boolean>;
 }
 
 export interface CloudStoreParts {
@@ -70,7 +70,7 @@ export interface CloudStoreParts {
   readonly connection: { close(): Promise<void> };
   /** The provider's rules for names; throws `InvalidArgument`. */
   readonly pathOf: (key: string) => string;
-  readonly toStoreError: (error: unknown, call: Call) => CheckpointError;
+  readonly toStoreError: (error: unknown, call: CallSubject) => CheckpointError;
 }
 
 /** Objects of one bucket below one prefix. */
@@ -180,7 +180,7 @@ export abstract class CloudStore implements ObjectStore {
 
   /** Begins an upload whose part size was checked. */
   protected abstract begin(
-    place: Place,
+    place: ObjectPlace,
     partSizeBytes: number,
     signal: AbortSignal | undefined,
   ): Promise<Upload>;
@@ -192,7 +192,10 @@ export abstract class CloudStore implements ObjectStore {
   protected abstract factsOf(signal: AbortSignal | undefined): Promise<readonly StoreFact[]>;
 
   /** One request per object. Stores with a useful batch delete override it. */
-  protected removeAll(places: readonly Place[], signal: AbortSignal | undefined): Promise<DeleteResult[]> {
+  protected removeAll(
+    places: readonly ObjectPlace[],
+    signal: AbortSignal | undefined,
+  ): Promise<DeleteResult[]> {
     return deleteEach(
       places,
       signal,
@@ -205,7 +208,7 @@ export abstract class CloudStore implements ObjectStore {
     return this.#parts.toStoreError(error, { action: 'delete', key });
   }
 
-  protected placeOf(key: string): Place {
+  protected placeOf(key: string): ObjectPlace {
     return { key, path: this.#parts.pathOf(key) };
   }
 

@@ -70,7 +70,7 @@ export class ConnectionQueue {
     });
   }
 
-  /** Passes the slot to the request that has waited longest. */
+  /** Lets the request that has waited longest begin. */
   #leave(): void {
     const [next] = this.#waiting;
     if (next === undefined) {

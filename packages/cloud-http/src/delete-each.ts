@@ -1,5 +1,5 @@
 import { atATime, type CheckpointError, type DeleteResult } from '@holdfast/core/contract';
-import type { Place } from './object-answers.ts';
+import type { ObjectPlace } from './object-answers.ts';
 
 /** Concurrent requests of one `deleteMany` that sends one request per key. */
 const DELETES_MAX = 32;
@@ -10,10 +10,10 @@ const DELETES_MAX = 32;
  * signal has fired.
  */
 export function deleteEach(
-  places: readonly Place[],
+  places: readonly ObjectPlace[],
   signal: AbortSignal | undefined,
-  work: (place: Place) => Promise<unknown>,
-  toError: (error: unknown, place: Place) => CheckpointError,
+  work: (place: ObjectPlace) => Promise<unknown>,
+  toError: (error: unknown, place: ObjectPlace) => CheckpointError,
 ): Promise<DeleteResult[]> {
   return atATime(places, DELETES_MAX, async (place): Promise<DeleteResult> => {
     const { key } = place;

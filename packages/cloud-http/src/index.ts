@@ -31,7 +31,7 @@ export {
 export { daysText, fact } from './facts.ts';
 export { LibraryFailure } from './library-failure.ts';
 export { type BucketPage, listInOrder, nextPosition, type PageRequest } from './listing.ts';
-export { type Place, pathInBucket, replaced } from './object-answers.ts';
+export { type ObjectPlace, pathInBucket, replaced } from './object-answers.ts';
 export {
   type Completion,
   type PartsPage,

@@ -5,7 +5,7 @@ import { DirectHttpError } from '@holdfast/direct-http';
 import { objectError, type StoreSubject } from './errors.ts';
 
 /** The key as the engine knows it, and as it is in the bucket. */
-export interface Place {
+export interface ObjectPlace {
   readonly key: string;
   readonly path: string;
 }

@@ -1,9 +1,9 @@
 import { inspect } from 'node:util';
 import { isCheckpointError } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
-import { type Destination, Proxies } from './proxy.ts';
+import { Proxies, type ServerAddress } from './proxy.ts';
 
-const S3: Destination = { protocol: 'https:', hostname: 's3.eu-west-1.amazonaws.com', port: 443 };
+const S3: ServerAddress = { protocol: 'https:', hostname: 's3.eu-west-1.amazonaws.com', port: 443 };
 const PROXY = { HTTPS_PROXY: 'http://proxy:3128' };
 
 function refusalOf(env: Record<string, string>): string {
@@ -56,10 +56,10 @@ describe('the proxy to a server', () => {
   });
 
   it('knows addresses, those of IPv6 with and without brackets', () => {
-    const local: Destination = { protocol: 'https:', hostname: '::1', port: 9000 };
+    const local: ServerAddress = { protocol: 'https:', hostname: '::1', port: 9000 };
     for (const rule of ['::1', '[::1]', '[::1]:9000'])
       expect(isProxied({ ...PROXY, NO_PROXY: rule }, local)).toBe(false);
-    const address: Destination = { protocol: 'https:', hostname: '10.0.0.7', port: 9000 };
+    const address: ServerAddress = { protocol: 'https:', hostname: '10.0.0.7', port: 9000 };
     expect(isProxied({ ...PROXY, NO_PROXY: '10.0.0.7' }, address)).toBe(false);
     expect(isProxied({ ...PROXY, NO_PROXY: '10.0.0.70' }, address)).toBe(true);
   });

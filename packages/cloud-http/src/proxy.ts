@@ -27,7 +27,7 @@ export class ProxyRefusal extends Error {
   }
 }
 
-export interface Destination {
+export interface ServerAddress {
   readonly protocol: 'http:' | 'https:';
   readonly hostname: string;
   readonly port: number;
@@ -74,7 +74,7 @@ export class Proxies {
    * Throws `InvalidConfig` if the variable is not the URL of a usable proxy. The message does not
    * repeat it.
    */
-  to(destination: Destination): HttpProxy | undefined {
+  to(destination: ServerAddress): HttpProxy | undefined {
     const variable = destination.protocol === 'http:' ? this.#http : this.#https;
     if (variable === undefined || this.#exceptions.some((rule) => matches(rule, destination)))
       return undefined;
@@ -110,7 +110,7 @@ function decoded(text: string, variable: string): string {
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
-function matches(rule: string, { hostname, port }: Destination): boolean {
+function matches(rule: string, { hostname, port }: ServerAddress): boolean {
   if (rule === '*') return true;
   const [, name = rule, rulePort] = /^(.*[^:]):(\d+)$/.exec(rule) ?? [];
   if (rulePort !== undefined && Number(rulePort) !== port) return false;

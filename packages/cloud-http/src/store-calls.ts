@@ -7,7 +7,7 @@ import {
 } from '@holdfast/core/contract';
 import { HttpRefusal, isAbort, objectError } from './errors.ts';
 
-export interface Call {
+export interface CallSubject {
   /** For messages, with the subject after it: "read", "create". */
   readonly action: string;
   readonly key?: string | undefined;
@@ -20,16 +20,16 @@ export interface Call {
  */
 export class StoreCalls {
   readonly #uri: string;
-  readonly #toStoreError: (error: unknown, call: Call) => CheckpointError;
+  readonly #toStoreError: (error: unknown, call: CallSubject) => CheckpointError;
   readonly #running = new Set<Promise<unknown>>();
   #isClosed = false;
 
-  constructor(uri: string, toStoreError: (error: unknown, call: Call) => CheckpointError) {
+  constructor(uri: string, toStoreError: (error: unknown, call: CallSubject) => CheckpointError) {
     this.#uri = uri;
     this.#toStoreError = toStoreError;
   }
 
-  async run<T>(call: Call, work: () => Promise<T>): Promise<T> {
+  async run<T>(call: CallSubject, work: () => Promise<T>): Promise<T> {
     const { key, signal } = call;
     const store = { store: this.#uri };
     if (this.#isClosed) throw objectError('InvalidArgument', store, 'is closed');

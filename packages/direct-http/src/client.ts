@@ -5,7 +5,7 @@ import { Exchange } from './exchange.ts';
 import type { DirectRequest, DirectResponse } from './message.ts';
 import { Origin } from './origin.ts';
 import { hostHeader, writeRequestHead } from './request-head.ts';
-import { type DirectHttpOptions, type Settings, settingsOf } from './settings.ts';
+import { type ClientSettings, type DirectHttpOptions, settingsOf } from './settings.ts';
 
 /**
  * HTTP/1.1 client with its own connections, which receive a body directly into the caller's buffer,
@@ -14,7 +14,7 @@ import { type DirectHttpOptions, type Settings, settingsOf } from './settings.ts
  * `isRepeatable` one at most twice.
  */
 export class DirectHttpClient {
-  readonly #settings: Settings;
+  readonly #settings: ClientSettings;
   readonly #lookup: LookupFunction | undefined;
   readonly #ca: string | readonly string[] | undefined;
   readonly #origins = new Map<string, Origin>();

@@ -2,7 +2,7 @@ import { Connection, type ConnectionOwner } from './connection.ts';
 import { clientClosed, toDirectHttpError } from './errors.ts';
 import type { Exchange, Holder } from './exchange.ts';
 import type { Endpoint } from './open-socket.ts';
-import type { Settings } from './settings.ts';
+import type { ClientSettings } from './settings.ts';
 
 /**
  * The connections to one server, and the requests that wait for one. Requests are sent in order, on
@@ -24,7 +24,7 @@ export class Origin implements ConnectionOwner, Holder {
   #whenClosed: (() => void) | undefined;
   #isClosing = false;
 
-  constructor(endpoint: Endpoint, host: string, settings: Settings) {
+  constructor(endpoint: Endpoint, host: string, settings: ClientSettings) {
     this.endpoint = endpoint;
     this.host = host;
     this.connectTimeoutMs = settings.connectTimeoutMs;

@@ -29,7 +29,7 @@ export interface DirectHttpOptions {
 }
 
 /** The numbers of `DirectHttpOptions`, with the defaults. */
-export interface Settings {
+export interface ClientSettings {
   readonly connectionsMax: number;
   readonly connectTimeoutMs: number;
   readonly idleTimeoutMs: number;
@@ -40,8 +40,8 @@ export interface Settings {
  * Throws `RangeError` for a limit of no connections or a timer that never fires: requests would
  * wait for ever.
  */
-export function settingsOf(options: DirectHttpOptions): Settings {
-  const settings: Settings = {
+export function settingsOf(options: DirectHttpOptions): ClientSettings {
+  const settings: ClientSettings = {
     connectionsMax: options.connectionsMax ?? 64,
     connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
     idleTimeoutMs: options.idleTimeoutMs ?? 30_000,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DirectFile } from './direct-file.ts';
-import { type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
+import { type FileSystem, type IoPosition, nodeFileSystem } from './file-system.ts';
 
 const KIB = 1024;
 const CREATE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
@@ -45,7 +45,7 @@ function traced(overrides: Partial<FileSystem> = {}, direct: 'simulated' | 'real
   const open = new Set<number>();
   const transfers: Traced['transfers'] = [];
   const calls: FileSystem = { ...nodeFileSystem, ...overrides };
-  const note = (descriptor: number, { lengthBytes, offsetBytes }: Transfer) =>
+  const note = (descriptor: number, { lengthBytes, offsetBytes }: IoPosition) =>
     transfers.push({
       kind: directDescriptors.has(descriptor) ? 'direct' : 'buffered',
       lengthBytes,
@@ -64,13 +64,13 @@ function traced(overrides: Partial<FileSystem> = {}, direct: 'simulated' | 'real
       open.delete(descriptor);
       await calls.close(descriptor);
     },
-    read: (descriptor, transfer) => {
-      note(descriptor, transfer);
-      return calls.read(descriptor, transfer);
+    read: (descriptor, position) => {
+      note(descriptor, position);
+      return calls.read(descriptor, position);
     },
-    write: (descriptor, transfer) => {
-      note(descriptor, transfer);
-      return calls.write(descriptor, transfer);
+    write: (descriptor, position) => {
+      note(descriptor, position);
+      return calls.write(descriptor, position);
     },
   };
   return { fileSystem, transfers, open };
@@ -153,11 +153,11 @@ describe.runIf(process.platform === 'linux')('DirectFile on Linux', () => {
   it('falls back for the memory that a transfer refuses, and only for that', async () => {
     const misaligned = alignedBytes(512 * KIB);
     const { fileSystem, transfers } = traced({
-      write: (descriptor, transfer) => {
+      write: (descriptor, position) => {
         const isDirect = transfers.at(-1)?.kind === 'direct';
-        if (isDirect && transfer.buffer.buffer === misaligned.buffer)
+        if (isDirect && position.buffer.buffer === misaligned.buffer)
           return Promise.reject(errnoError('EINVAL'));
-        return nodeFileSystem.write(descriptor, transfer);
+        return nodeFileSystem.write(descriptor, position);
       },
     });
     const file = await DirectFile.open(path, CREATE, { fileSystem });
@@ -202,14 +202,14 @@ describe.runIf(process.platform === 'linux')('DirectFile on Linux', () => {
 describe('DirectFile', () => {
   it('goes on after short transfers and interrupted calls', async () => {
     let calls = 0;
-    const short = (transfer: Transfer) => {
+    const short = (position: IoPosition) => {
       calls++;
       if (calls % 3 === 0) throw errnoError('EINTR');
-      return { ...transfer, lengthBytes: Math.min(transfer.lengthBytes, 3000) };
+      return { ...position, lengthBytes: Math.min(position.lengthBytes, 3000) };
     };
     const { fileSystem } = traced({
-      read: async (descriptor, transfer) => nodeFileSystem.read(descriptor, short(transfer)),
-      write: async (descriptor, transfer) => nodeFileSystem.write(descriptor, short(transfer)),
+      read: async (descriptor, position) => nodeFileSystem.read(descriptor, short(position)),
+      write: async (descriptor, position) => nodeFileSystem.write(descriptor, short(position)),
     });
     const bytes = alignedBytes(600 * KIB + 1);
     const file = await DirectFile.open(path, CREATE, { fileSystem });
@@ -239,7 +239,7 @@ describe('DirectFile', () => {
 
   it('asks before every system call whether to go on', async () => {
     const { fileSystem, transfers } = traced({
-      write: (descriptor, transfer) => nodeFileSystem.write(descriptor, { ...transfer, lengthBytes: 4096 }),
+      write: (descriptor, position) => nodeFileSystem.write(descriptor, { ...position, lengthBytes: 4096 }),
     });
     const file = await DirectFile.open(path, CREATE, { fileSystem });
     const stop = () => {
@@ -253,9 +253,9 @@ describe('DirectFile', () => {
   it('close waits for a write under way, closes every descriptor once, and refuses what comes later', async () => {
     const { promise: gate, resolve: finish } = Promise.withResolvers<void>();
     const { fileSystem, open } = traced({
-      write: async (descriptor, transfer) => {
+      write: async (descriptor, position) => {
         await gate;
-        return nodeFileSystem.write(descriptor, transfer);
+        return nodeFileSystem.write(descriptor, position);
       },
     });
     const file = await DirectFile.open(path, CREATE, { fileSystem });
@@ -277,10 +277,10 @@ describe('DirectFile', () => {
     async (operation) => {
       const { promise: gate, resolve: finish } = Promise.withResolvers<void>();
       let calls = 0;
-      const oneByte = async (descriptor: number, transfer: Transfer) => {
+      const oneByte = async (descriptor: number, position: IoPosition) => {
         calls++;
         await gate;
-        return nodeFileSystem[operation](descriptor, { ...transfer, lengthBytes: 1 });
+        return nodeFileSystem[operation](descriptor, { ...position, lengthBytes: 1 });
       };
       await writeFile(path, 'abc');
       const { fileSystem, open } = traced({ [operation]: oneByte });

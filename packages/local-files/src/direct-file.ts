@@ -15,7 +15,7 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { CheckpointError } from '@holdfast/core/contract';
 import { errnoOf } from './errno.ts';
-import { type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
+import { type FileSystem, type IoPosition, nodeFileSystem } from './file-system.ts';
 import { secondsOf } from './mtime.ts';
 
 /**
@@ -197,8 +197,8 @@ export class DirectFile {
       const count = await this.#transferDirect(operation, { buffer, start, lengthBytes, offsetBytes });
       if (count !== null) return count;
     }
-    const transfer = { buffer, start, lengthBytes: rest, offsetBytes };
-    return uninterrupted(() => this.#fileSystem[operation](this.#descriptor, transfer));
+    const position = { buffer, start, lengthBytes: rest, offsetBytes };
+    return uninterrupted(() => this.#fileSystem[operation](this.#descriptor, position));
   }
 
   /** Length of the part of a transfer that can bypass the page cache. */
@@ -212,15 +212,15 @@ export class DirectFile {
   }
 
   /** Resolves to `null` if this transfer cannot be direct. */
-  async #transferDirect(operation: 'read' | 'write', transfer: Transfer): Promise<number | null> {
+  async #transferDirect(operation: 'read' | 'write', position: IoPosition): Promise<number | null> {
     this.#directDescriptor ??= this.#openDirect();
     const descriptor = await this.#directDescriptor;
     if (descriptor === null) return null;
     try {
-      return await uninterrupted(() => this.#fileSystem[operation](descriptor, transfer));
+      return await uninterrupted(() => this.#fileSystem[operation](descriptor, position));
     } catch (error) {
       if (errnoOf(error) !== 'EINVAL') throw error;
-      this.#refused.add(transfer.buffer.buffer);
+      this.#refused.add(position.buffer.buffer);
       return null;
     }
   }

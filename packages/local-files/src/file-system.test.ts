@@ -33,7 +33,7 @@ async function isInPlace(read: Promise<number>): Promise<boolean> {
 }
 
 describe('files of a scan', () => {
-  const transfer = (lengthBytes: number) => ({
+  const position = (lengthBytes: number) => ({
     buffer: new Uint8Array(lengthBytes),
     start: 0,
     lengthBytes,
@@ -42,15 +42,15 @@ describe('files of a scan', () => {
 
   test('a small read is made in place, a large one is not', async () => {
     const { read } = scannedFileSystem();
-    const small = transfer(1000);
+    const small = position(1000);
     expect(await read(descriptor, small)).toBe(1000);
     expect(Buffer.from(small.buffer).toString().startsWith('abcabc')).toBe(true);
-    const large = transfer(150_000);
+    const large = position(150_000);
     expect(await read(descriptor, large)).toBe(150_000);
     expect(Buffer.from(large.buffer).toString().startsWith('abcabc')).toBe(true);
     vi.spyOn(performance, 'now').mockReturnValue(0);
-    expect(await isInPlace(read(descriptor, transfer(1000)))).toBe(true);
-    expect(await isInPlace(read(descriptor, transfer(150_000)))).toBe(false);
+    expect(await isInPlace(read(descriptor, position(1000)))).toBe(true);
+    expect(await isInPlace(read(descriptor, position(150_000)))).toBe(false);
   });
 
   test('after a slow one the next hundred are made elsewhere', async () => {
@@ -60,10 +60,10 @@ describe('files of a scan', () => {
       nowMs += 2;
       return nowMs;
     });
-    await read(descriptor, transfer(10));
+    await read(descriptor, position(10));
     clock.mockReturnValue(0);
     for (let round = 0; round < 100; round += 1)
-      expect(await isInPlace(read(descriptor, transfer(10)))).toBe(false);
-    expect(await isInPlace(read(descriptor, transfer(10)))).toBe(true);
+      expect(await isInPlace(read(descriptor, position(10)))).toBe(false);
+    expect(await isInPlace(read(descriptor, position(10)))).toBe(true);
   });
 });

@@ -42,8 +42,8 @@ import {
 import { promisify } from 'node:util';
 import { removeTree } from './remove-tree.ts';
 
-/** Position of a transfer in a file and in a buffer. */
-export interface Transfer {
+/** The bytes that a read or write moves: their position in a file and in a buffer. */
+export interface IoPosition {
   readonly buffer: Uint8Array;
   /** First byte of `buffer`. */
   readonly start: number;
@@ -55,9 +55,9 @@ export interface FileSystem {
   open(path: string, flags: number, mode?: number): Promise<number>;
   close(descriptor: number): Promise<void>;
   /** One system call: may read less than asked for; 0 at the end of the file. */
-  read(descriptor: number, transfer: Transfer): Promise<number>;
+  read(descriptor: number, position: IoPosition): Promise<number>;
   /** One system call: may write less than asked for. */
-  write(descriptor: number, transfer: Transfer): Promise<number>;
+  write(descriptor: number, position: IoPosition): Promise<number>;
   fsync(descriptor: number): Promise<void>;
   fdatasync(descriptor: number): Promise<void>;
   ftruncate(descriptor: number, sizeBytes: number): Promise<void>;
@@ -156,12 +156,12 @@ export function scannedFileSystem(): FileSystem {
     ...diskFileSystem,
     open: async (path, flags, mode) => openSync(path, flags, mode),
     readlink: async (path) => readlinkSync(path),
-    read: async (descriptor, transfer) => {
-      const { buffer, start, lengthBytes, offsetBytes } = transfer;
-      if (lengthBytes > SMALL_READ_BYTES) return diskFileSystem.read(descriptor, transfer);
+    read: async (descriptor, position) => {
+      const { buffer, start, lengthBytes, offsetBytes } = position;
+      if (lengthBytes > SMALL_READ_BYTES) return diskFileSystem.read(descriptor, position);
       if (readsElsewhere > 0) {
         readsElsewhere -= 1;
-        return diskFileSystem.read(descriptor, transfer);
+        return diskFileSystem.read(descriptor, position);
       }
       const startMs = performance.now();
       const count = readSync(descriptor, buffer, start, lengthBytes, offsetBytes);

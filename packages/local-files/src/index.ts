@@ -13,7 +13,7 @@ import { openTarget } from './target.ts';
 export { type Check, DIRECT_ALIGNMENT_BYTES, DirectFile, type DirectFileOptions } from './direct-file.ts';
 export { DirectorySync, type DirectorySyncOptions, SyncFailedBefore } from './directory-sync.ts';
 export { ERRNO_MEANINGS, errnoOf, fileError } from './errno.ts';
-export { diskFileSystem, type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
+export { diskFileSystem, type FileSystem, type IoPosition, nodeFileSystem } from './file-system.ts';
 export { filesBeside } from './files-beside.ts';
 export { inDirectory } from './in-directory.ts';
 export { type OwnedEntry, ownedEntries, ownedName, removeAbandoned } from './left-behind.ts';

@@ -24,9 +24,9 @@ const fileSystem: FileSystem = {
     descriptors.delete(descriptor);
     await nodeFileSystem.close(descriptor);
   },
-  read: async (descriptor, transfer) => {
+  read: async (descriptor, position) => {
     await gate;
-    return nodeFileSystem.read(descriptor, transfer);
+    return nodeFileSystem.read(descriptor, position);
   },
 };
 

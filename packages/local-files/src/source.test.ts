@@ -102,17 +102,17 @@ describe('openSource', () => {
     let reads = 0;
     const fileSystem: FileSystem = {
       ...nodeFileSystem,
-      read: (descriptor, transfer) => {
-        reads += transfer.lengthBytes;
-        return nodeFileSystem.read(descriptor, transfer);
+      read: (descriptor, position) => {
+        reads += position.lengthBytes;
+        return nodeFileSystem.read(descriptor, position);
       },
     };
     const source = await createLocalFiles(fileSystem).openSource(path);
     expect([source.sizeBytes, reads]).toEqual([0, 1]);
     await source.close();
-    const read: FileSystem['read'] = (descriptor, transfer) => {
+    const read: FileSystem['read'] = (descriptor, position) => {
       writeFileSync(path, 'more');
-      return nodeFileSystem.read(descriptor, transfer);
+      return nodeFileSystem.read(descriptor, position);
     };
     const opening = createLocalFiles({ ...nodeFileSystem, read }).openSource(path);
     await expect(opening).rejects.toEqual(code('SourceChanged', path));

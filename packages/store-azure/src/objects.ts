@@ -4,9 +4,9 @@ import {
   base64Crc,
   crcOfBase64,
   dateMs,
+  type ObjectPlace,
   type ObjectRequests,
   objectError,
-  type Place,
   plainEtag,
   type ReadAnswer,
   type ReadRequest,
@@ -29,7 +29,7 @@ export class AzureObjects implements ObjectRequests {
   }
 
   async create(
-    { path }: Place,
+    { path }: ObjectPlace,
     bytes: Uint8Array,
     { crc32c, onBytes, signal }: CreateOptions,
   ): Promise<Omit<ObjectInfo, 'key'>> {
@@ -49,7 +49,7 @@ export class AzureObjects implements ObjectRequests {
     return writtenBlob(answer, bytes.byteLength);
   }
 
-  async head(place: Place, signal: AbortSignal | undefined): Promise<Omit<ObjectInfo, 'key'>> {
+  async head(place: ObjectPlace, signal: AbortSignal | undefined): Promise<Omit<ObjectInfo, 'key'>> {
     const { path } = place;
     const request = { operation: 'read', method: 'HEAD', blob: path, isRepeatable: true, signal } as const;
     const answer = await this.#connection.send(request);
@@ -64,7 +64,7 @@ export class AzureObjects implements ObjectRequests {
     };
   }
 
-  async read(place: Place, { etag, range, ...options }: ReadRequest): Promise<ReadAnswer> {
+  async read(place: ObjectPlace, { etag, range, ...options }: ReadRequest): Promise<ReadAnswer> {
     const answer = await this.#connection.send({
       operation: 'read',
       method: 'GET',
@@ -86,14 +86,19 @@ export class AzureObjects implements ObjectRequests {
    * At its beginning, the blob is empty or a directory. Azurite (3.36) answers for an empty blob
    * with 206 and no range.
    */
-  async isAtEnd(error: unknown, place: Place, offsetBytes: number, signal?: AbortSignal): Promise<boolean> {
+  async isAtEnd(
+    error: unknown,
+    place: ObjectPlace,
+    offsetBytes: number,
+    signal?: AbortSignal,
+  ): Promise<boolean> {
     const isRefused = error instanceof AzureRefusal && error.status === 416;
     if (isRefused && offsetBytes > 0) return true;
     const mayBeEmpty = isRefused || rootOf(error).code === 'RANGE_MISMATCH';
     return mayBeEmpty && (await this.head(place, signal)).sizeBytes === 0;
   }
 
-  async remove({ path }: Place, signal: AbortSignal | undefined): Promise<void> {
+  async remove({ path }: ObjectPlace, signal: AbortSignal | undefined): Promise<void> {
     try {
       await this.#connection.send({
         operation: 'other',
@@ -109,7 +114,7 @@ export class AzureObjects implements ObjectRequests {
   }
 
   /** Accounts with a hierarchical namespace show directories as if they were blobs. */
-  #assertNoDirectory({ key }: Place, headers: TransportAnswer['headers']): void {
+  #assertNoDirectory({ key }: ObjectPlace, headers: TransportAnswer['headers']): void {
     const isDirectory =
       headers['x-ms-resource-type'] === 'directory' || headers['x-ms-meta-hdi_isfolder'] === 'true';
     if (isDirectory) throw objectError('NotFound', { store: this.#config.uri, key }, 'does not exist');

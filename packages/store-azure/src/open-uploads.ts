@@ -3,7 +3,7 @@
  * say.
  */
 
-import { encodeToken, PART_SIZE_UNKNOWN, type Place, type UploadToken } from '@holdfast/cloud-http';
+import { encodeToken, type ObjectPlace, PART_SIZE_UNKNOWN, type UploadToken } from '@holdfast/cloud-http';
 import { atATime, isObjectKey, type OpenUpload } from '@holdfast/core/contract';
 import { keyOf, namePrefix } from './blob-name.ts';
 import { type UploadBlock, uncommittedBlocks } from './blocks.ts';
@@ -15,7 +15,7 @@ const LISTS_AT_A_TIME = 16;
 
 export async function* listUploads(
   store: AzureUploadHome,
-  placeOf: (key: string) => Place,
+  placeOf: (key: string) => ObjectPlace,
   prefix: string,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<OpenUpload, void, void> {

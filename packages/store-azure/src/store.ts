@@ -1,4 +1,4 @@
-import { CloudStore, type Place } from '@holdfast/cloud-http';
+import { CloudStore, type ObjectPlace } from '@holdfast/cloud-http';
 import {
   assertObjectKey,
   type CallOptions,
@@ -86,7 +86,11 @@ export class AzureStore extends CloudStore {
     });
   }
 
-  protected begin(place: Place, partSizeBytes: number, signal: AbortSignal | undefined): Promise<Upload> {
+  protected begin(
+    place: ObjectPlace,
+    partSizeBytes: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Upload> {
     return beginUpload(this.#uploads, place, partSizeBytes, signal);
   }
 

@@ -11,10 +11,10 @@ import {
   type Completion,
   decodeToken,
   isTokenPartSize,
+  type ObjectPlace,
   objectError,
   type PartsPage,
   PartUpload,
-  type Place,
   type TransportAnswer,
   type UploadHome,
   type UploadToken,
@@ -40,7 +40,7 @@ type Mark = { readonly kind: 'begun'; readonly beganAtMs: number } | { readonly 
 
 export async function beginUpload(
   home: AzureUploadHome,
-  { key, path }: Place,
+  { key, path }: ObjectPlace,
   partSizeBytes: number,
   signal: AbortSignal | undefined,
 ): Promise<Upload> {
@@ -51,7 +51,7 @@ export async function beginUpload(
 }
 
 /** The upload of a token. Sends nothing. `uploadId`: 32 hexadecimal digits. */
-export function uploadOf(home: AzureUploadHome, placeOf: (key: string) => Place, text: string): Upload {
+export function uploadOf(home: AzureUploadHome, placeOf: (key: string) => ObjectPlace, text: string): Upload {
   const token = decodeToken<UploadToken>(
     { store: home.config.uri },
     text,

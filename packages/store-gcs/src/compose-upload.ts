@@ -12,10 +12,10 @@ import {
   assertCrcOfParts,
   type Completion,
   HttpRefusal,
+  type ObjectPlace,
   objectError,
   type PartsPage,
   PartUpload,
-  type Place,
 } from '@holdfast/cloud-http';
 import {
   atATime,
@@ -119,7 +119,7 @@ export class ComposeUpload extends PartUpload {
 
   static async begin(
     home: GcsUploadHome,
-    { key, path }: Place,
+    { key, path }: ObjectPlace,
     partSizeBytes: number,
     signal: AbortSignal | undefined,
   ): Promise<ComposeUpload> {

@@ -11,9 +11,9 @@ import {
   elementsOf,
   HttpRefusal,
   md5OfEtag,
+  type ObjectPlace,
   type PartsPage,
   PartUpload,
-  type Place,
   plainEtag,
   type TransportAnswer,
   textOf,
@@ -74,7 +74,7 @@ export class MultipartUpload extends PartUpload {
 
   static async begin(
     home: GcsUploadHome,
-    { key, path }: Place,
+    { key, path }: ObjectPlace,
     partSizeBytes: number,
     signal: AbortSignal | undefined,
   ): Promise<MultipartUpload> {

@@ -4,7 +4,13 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { type Completion, objectError, type PartsPage, PartUpload, type Place } from '@holdfast/cloud-http';
+import {
+  type Completion,
+  type ObjectPlace,
+  objectError,
+  type PartsPage,
+  PartUpload,
+} from '@holdfast/cloud-http';
 import type { ObjectInfo, PartOptions, PartReceipt } from '@holdfast/core/contract';
 import { infoOf } from './answers.ts';
 import type { GcsUploadHome, Token } from './upload-home.ts';
@@ -16,7 +22,7 @@ export class SingleUpload extends PartUpload {
   readonly #parts = new Map<number, { readonly bytes: Uint8Array; readonly receipt: PartReceipt }>();
   #isCompleted = false;
 
-  constructor(home: GcsUploadHome, { key, path }: Place, partSizeBytes: number) {
+  constructor(home: GcsUploadHome, { key, path }: ObjectPlace, partSizeBytes: number) {
     const token: Token = { strategy: 'single', key, uploadId: randomUUID(), partSizeBytes };
     super(home, token);
     this.#home = home;

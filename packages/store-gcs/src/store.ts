@@ -2,8 +2,8 @@ import {
   CloudStore,
   HttpRefusal,
   listInOrder,
+  type ObjectPlace,
   type ObjectRequests,
-  type Place,
   pathInBucket,
   type ReadAnswer,
   type ReadRequest,
@@ -122,7 +122,11 @@ export class GcsStore extends CloudStore {
     });
   }
 
-  protected begin(place: Place, partSizeBytes: number, signal: AbortSignal | undefined): Promise<Upload> {
+  protected begin(
+    place: ObjectPlace,
+    partSizeBytes: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Upload> {
     return beginUpload(this.#uploads, place, partSizeBytes, signal);
   }
 

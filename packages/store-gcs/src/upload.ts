@@ -3,7 +3,7 @@
  * strategy in its token.
  */
 
-import { decodeToken, objectError, PART_SIZE_UNKNOWN, type Place } from '@holdfast/cloud-http';
+import { decodeToken, type ObjectPlace, objectError, PART_SIZE_UNKNOWN } from '@holdfast/cloud-http';
 import type { Upload } from '@holdfast/core/contract';
 import { ComposeUpload } from './compose-upload.ts';
 import { MultipartUpload } from './multipart-upload.ts';
@@ -14,7 +14,7 @@ const STRATEGIES = { multipart: MultipartUpload, compose: ComposeUpload } as con
 
 export function beginUpload(
   home: GcsUploadHome,
-  place: Place,
+  place: ObjectPlace,
   partSizeBytes: number,
   signal: AbortSignal | undefined,
 ): Promise<Upload> {
@@ -24,7 +24,7 @@ export function beginUpload(
 }
 
 /** The upload of a token. Sends nothing. */
-export function uploadOf(home: GcsUploadHome, placeOf: (key: string) => Place, text: string): Upload {
+export function uploadOf(home: GcsUploadHome, placeOf: (key: string) => ObjectPlace, text: string): Upload {
   const subject = { store: home.config.uri };
   const token = decodeToken<Token>(
     subject,

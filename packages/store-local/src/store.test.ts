@@ -274,11 +274,11 @@ describe('reading', () => {
   it('get refuses a large object before it reads it, and one that ends too early', async () => {
     let reads = 0;
     const store = await open({
-      read: async (descriptor, transfer) => {
+      read: async (descriptor, position) => {
         reads++;
         return nodeFileSystem.read(descriptor, {
-          ...transfer,
-          lengthBytes: Math.min(transfer.lengthBytes, 2 - transfer.start),
+          ...position,
+          lengthBytes: Math.min(position.lengthBytes, 2 - position.start),
         });
       },
     });

@@ -60,9 +60,9 @@ describe('complete', () => {
         names.set(descriptor, path.slice(root.length).replace(/[0-9a-f]{24}-\d+/, 'T') || '/');
         return descriptor;
       },
-      write: (descriptor, transfer) => {
+      write: (descriptor, position) => {
         steps.push('write');
-        return nodeFileSystem.write(descriptor, transfer);
+        return nodeFileSystem.write(descriptor, position);
       },
       fdatasync: async (descriptor) => {
         steps.push(`fdatasync ${names.get(descriptor)}`);
@@ -248,10 +248,10 @@ describe('putPart', () => {
   ])('%s is %s; the part does not count until it is sent again', async (errno, expected) => {
     let failures = 1;
     const upload = await begin({
-      write: (descriptor, transfer) =>
-        transfer.offsetBytes === PART && failures-- > 0
+      write: (descriptor, position) =>
+        position.offsetBytes === PART && failures-- > 0
           ? Promise.reject(errnoError(errno))
-          : nodeFileSystem.write(descriptor, transfer),
+          : nodeFileSystem.write(descriptor, position),
     });
     await upload.putPart(0, bytesOf(1), { crc32c: 11 });
     await expect(upload.putPart(1, bytesOf(2), { crc32c: 12 })).rejects.toEqual(
@@ -265,8 +265,8 @@ describe('putPart', () => {
   it('a part that fails while it is sent again does not count any more', async () => {
     let fails = false;
     const upload = await begin({
-      write: (descriptor, transfer) =>
-        fails ? Promise.reject(errnoError('EIO')) : nodeFileSystem.write(descriptor, transfer),
+      write: (descriptor, position) =>
+        fails ? Promise.reject(errnoError('EIO')) : nodeFileSystem.write(descriptor, position),
     });
     const receipts = await sendParts(upload);
     fails = true;
@@ -301,10 +301,10 @@ describe('the end of an upload', () => {
         open.delete(descriptor);
         await nodeFileSystem.close(descriptor);
       },
-      write: async (descriptor, transfer) => {
+      write: async (descriptor, position) => {
         await gate;
         expect(open).toContain(descriptor);
-        return nodeFileSystem.write(descriptor, transfer);
+        return nodeFileSystem.write(descriptor, position);
       },
     });
     const part = upload.putPart(0, bytesOf(1), { crc32c: 1 });

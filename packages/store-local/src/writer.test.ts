@@ -56,9 +56,9 @@ function traced(): { steps: string[]; fileSystem: FileSystem } {
       names.set(descriptor, short(path));
       return descriptor;
     },
-    write: async (descriptor, transfer) => {
+    write: async (descriptor, position) => {
       steps.push(`write ${names.get(descriptor)}`);
-      return nodeFileSystem.write(descriptor, transfer);
+      return nodeFileSystem.write(descriptor, position);
     },
     fdatasync: async (descriptor) => {
       steps.push(`fdatasync ${names.get(descriptor)}`);

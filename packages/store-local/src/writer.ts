@@ -20,14 +20,14 @@ import type { TemporaryNames } from './temporary-names.ts';
 
 /**
  * Other processes remove empty directories, so a new directory may vanish at once. Against a
- * process that does nothing else, half of the attempts fail: this many failures in a row are no
+ * process that does nothing else, half of the tries fail: this many failures in a row are no
  * coincidence.
  */
-const DIRECTORY_ATTEMPTS_MAX = 500;
+const DIRECTORY_TRIES_MAX = 500;
 
 const NO_HARD_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
 
-export interface WriterParts {
+export interface ObjectWriterParts {
   readonly config: LocalConfig;
   readonly fileSystem: FileSystem;
   readonly files: ObjectFiles;
@@ -44,10 +44,10 @@ export interface TemporaryFile {
 }
 
 export class ObjectWriter {
-  readonly #parts: WriterParts;
+  readonly #parts: ObjectWriterParts;
   #tidying: Promise<void> | null = null;
 
-  constructor(parts: WriterParts) {
+  constructor(parts: ObjectWriterParts) {
     this.#parts = parts;
   }
 
@@ -149,12 +149,12 @@ export class ObjectWriter {
 
   /** Makes the directories of `path` if they are missing. */
   async #inDirectory(path: string, act: () => Promise<void>): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
+    for (let tries = 1; ; tries++) {
       try {
-        if (attempt > 1) await makeDirectories(this.#parts.fileSystem, dirname(path));
+        if (tries > 1) await makeDirectories(this.#parts.fileSystem, dirname(path));
         return await act();
       } catch (error) {
-        if (errnoOf(error) !== 'ENOENT' || attempt === DIRECTORY_ATTEMPTS_MAX) throw error;
+        if (errnoOf(error) !== 'ENOENT' || tries === DIRECTORY_TRIES_MAX) throw error;
       }
     }
   }

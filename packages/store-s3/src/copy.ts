@@ -7,7 +7,7 @@ import {
   crcOfBase64,
   crcOfParts,
   dateMs,
-  type Place,
+  type ObjectPlace,
   plainEtag,
   planCopy,
 } from '@holdfast/cloud-http';
@@ -48,7 +48,7 @@ export interface CopySource {
 export async function copyObject(
   store: S3UploadHome,
   source: CopySource,
-  target: Place,
+  target: ObjectPlace,
   options: CopyOptions,
   limits: CopyLimits = COPY_LIMITS,
 ): Promise<ObjectInfo> {
@@ -69,7 +69,7 @@ export async function copyObject(
 async function copyInParts(
   store: S3UploadHome,
   source: CopySource,
-  target: Place,
+  target: ObjectPlace,
   plan: CopyPlan,
   options: CopyOptions,
 ): Promise<ObjectInfo> {
@@ -89,7 +89,7 @@ async function copyInParts(
 async function copyWhole(
   store: S3UploadHome,
   source: CopySource,
-  { key, path }: Place,
+  { key, path }: ObjectPlace,
   { sizeBytes, signal, onProgress }: CopyOptions,
 ): Promise<ObjectInfo> {
   const { output, headers } = await store.connection.command(signal, (sdk, options) =>

@@ -17,7 +17,7 @@ import type { StoreFact } from '@holdfast/core/contract';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { S3Refusal } from './errors.ts';
-import { lifecycleFacts, noncurrentRule, type Told } from './lifecycle.ts';
+import { lifecycleFacts, noncurrentRule, type SettingAnswer } from './lifecycle.ts';
 import type { CommandOptions } from './sdk-request-handler.ts';
 
 interface Question<T> {
@@ -90,7 +90,7 @@ async function tell<T>(
   connection: S3Connection,
   { permission, ask }: Question<T>,
   signal: AbortSignal | undefined,
-): Promise<Told<T>> {
+): Promise<SettingAnswer<T>> {
   try {
     const { output } = await connection.command(signal, ask);
     return { value: output };
@@ -137,8 +137,8 @@ function orItsHeaders(error: unknown): { headers: Readonly<Record<string, string
 }
 
 function versioningFact(
-  versioning: Told<string>,
-  rules: Told<readonly LifecycleRule[]>,
+  versioning: SettingAnswer<string>,
+  rules: SettingAnswer<readonly LifecycleRule[]>,
   { root }: S3Config,
 ): StoreFact {
   if ('untold' in versioning) return fact('versioning', 'versioning', versioning.untold);
@@ -157,7 +157,7 @@ function versioningFact(
   );
 }
 
-function lockFact(lock: Told<ObjectLockConfiguration>, { checksum }: S3Config): StoreFact {
+function lockFact(lock: SettingAnswer<ObjectLockConfiguration>, { checksum }: S3Config): StoreFact {
   const [id, title] = ['object-lock', 'object lock'];
   if ('untold' in lock) return fact(id, title, lock.untold);
   if (lock.value?.ObjectLockEnabled !== 'Enabled') return fact(id, title, 'off');
@@ -182,7 +182,7 @@ function lockFact(lock: Told<ObjectLockConfiguration>, { checksum }: S3Config): 
 }
 
 function encryptionFact(
-  rule: Told<ServerSideEncryptionRule>,
+  rule: SettingAnswer<ServerSideEncryptionRule>,
   { customerKey, encryption }: S3Config,
 ): StoreFact {
   const [id, title] = ['encryption', 'encryption'];
@@ -204,7 +204,7 @@ function encryptionFact(
   );
 }
 
-function accessFact(isPublic: Told<boolean>): StoreFact {
+function accessFact(isPublic: SettingAnswer<boolean>): StoreFact {
   if ('untold' in isPublic) return fact('access', 'access', isPublic.untold);
   if (isPublic.value !== true) return fact('access', 'access', 'no policy makes it public');
   return fact(

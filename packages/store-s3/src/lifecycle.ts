@@ -7,7 +7,7 @@ import type { StoreFact } from '@holdfast/core/contract';
 /**
  * Answer about a setting: its value, `undefined` if it is not set, or the reason why it is unknown.
  */
-export type Told<T> = { readonly value: T | undefined } | { readonly untold: string };
+export type SettingAnswer<T> = { readonly value: T | undefined } | { readonly untold: string };
 
 /** Storage classes whose objects cannot be read at once. */
 const ARCHIVES: readonly string[] = ['GLACIER', 'DEEP_ARCHIVE'];
@@ -19,7 +19,7 @@ interface Surroundings {
 }
 
 export function lifecycleFacts(
-  rules: Told<readonly LifecycleRule[]>,
+  rules: SettingAnswer<readonly LifecycleRule[]>,
   { root, isMinio }: Surroundings,
 ): StoreFact[] {
   if ('untold' in rules)

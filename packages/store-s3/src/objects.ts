@@ -9,9 +9,9 @@ import {
   crcOfBase64,
   dateMs,
   nextPosition,
+  type ObjectPlace,
   type ObjectRequests,
   type PageRequest,
-  type Place,
   plainEtag,
   type ReadAnswer,
   type ReadRequest,
@@ -41,7 +41,7 @@ export class S3Objects implements ObjectRequests {
   }
 
   async create(
-    { path }: Place,
+    { path }: ObjectPlace,
     bytes: Uint8Array,
     { crc32c, onBytes, signal }: CreateOptions,
   ): Promise<Omit<ObjectInfo, 'key'>> {
@@ -60,7 +60,7 @@ export class S3Objects implements ObjectRequests {
     return { sizeBytes: bytes.byteLength, etag: plainEtag(etag), createdAtMs: dateMs(date) };
   }
 
-  async head({ path }: Place, signal: AbortSignal | undefined): Promise<Omit<ObjectInfo, 'key'>> {
+  async head({ path }: ObjectPlace, signal: AbortSignal | undefined): Promise<Omit<ObjectInfo, 'key'>> {
     const answer = await this.#connection.send({
       operation: 'read',
       method: 'HEAD',
@@ -81,7 +81,7 @@ export class S3Objects implements ObjectRequests {
     };
   }
 
-  async read({ path }: Place, { etag, range, ...options }: ReadRequest): Promise<ReadAnswer> {
+  async read({ path }: ObjectPlace, { etag, range, ...options }: ReadRequest): Promise<ReadAnswer> {
     const answer = await this.#connection.send({
       operation: 'read',
       method: 'GET',
@@ -101,7 +101,7 @@ export class S3Objects implements ObjectRequests {
     };
   }
 
-  async remove({ path }: Place, signal: AbortSignal | undefined): Promise<void> {
+  async remove({ path }: ObjectPlace, signal: AbortSignal | undefined): Promise<void> {
     try {
       await this.#connection.command(signal, (sdk, options) =>
         sdk.send(new DeleteObjectCommand({ Bucket: this.#config.bucket, Key: path }), options),
@@ -113,7 +113,7 @@ export class S3Objects implements ObjectRequests {
 
   /** Null: the store has no batch delete. Otherwise the refusals, by path. */
   async removeBatch(
-    places: readonly Place[],
+    places: readonly ObjectPlace[],
     signal: AbortSignal | undefined,
   ): Promise<ReadonlyMap<string, S3Refusal> | null> {
     if (!this.#hasBatchDelete) return null;

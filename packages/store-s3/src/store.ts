@@ -1,4 +1,4 @@
-import { CloudStore, listInOrder, type Place, pathInBucket } from '@holdfast/cloud-http';
+import { CloudStore, listInOrder, type ObjectPlace, pathInBucket } from '@holdfast/cloud-http';
 import {
   assertObjectKey,
   type CallOptions,
@@ -99,7 +99,11 @@ export class S3Store extends CloudStore {
     });
   }
 
-  protected begin(place: Place, partSizeBytes: number, signal: AbortSignal | undefined): Promise<Upload> {
+  protected begin(
+    place: ObjectPlace,
+    partSizeBytes: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Upload> {
     return beginUpload(this.#uploads, place, partSizeBytes, signal);
   }
 
@@ -112,7 +116,7 @@ export class S3Store extends CloudStore {
   }
 
   protected override async removeAll(
-    places: readonly Place[],
+    places: readonly ObjectPlace[],
     signal: AbortSignal | undefined,
   ): Promise<DeleteResult[]> {
     const { maxDeleteKeys } = this.capabilities;
@@ -126,7 +130,7 @@ export class S3Store extends CloudStore {
     return results;
   }
 
-  #deleted({ key, path }: Place, refusals: ReadonlyMap<string, Error>): DeleteResult {
+  #deleted({ key, path }: ObjectPlace, refusals: ReadonlyMap<string, Error>): DeleteResult {
     const refusal = refusals.get(path);
     return refusal === undefined ? { key } : { key, error: this.deleteError(refusal, key) };
   }

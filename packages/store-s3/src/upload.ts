@@ -14,9 +14,9 @@ import {
   isTokenPartSize,
   md5OfEtag,
   nextPosition,
+  type ObjectPlace,
   type PartsPage,
   PartUpload,
-  type Place,
   plainEtag,
   type UploadHome,
   type UploadToken,
@@ -51,7 +51,7 @@ const NO_FULL_CHECKSUM = [
 
 export async function beginUpload(
   home: S3UploadHome,
-  { key, path }: Place,
+  { key, path }: ObjectPlace,
   partSizeBytes: number,
   signal: AbortSignal | undefined,
 ): Promise<S3Upload> {
@@ -82,7 +82,7 @@ export async function beginUpload(
 }
 
 /** The upload of a token. Sends nothing. */
-export function uploadOf(home: S3UploadHome, placeOf: (key: string) => Place, text: string): S3Upload {
+export function uploadOf(home: S3UploadHome, placeOf: (key: string) => ObjectPlace, text: string): S3Upload {
   const token = decodeToken<Token>(
     { store: home.config.uri },
     text,

@@ -11,12 +11,12 @@ import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonVersion } from '../json.ts';
 import { nothingToLoad } from '../open-run.ts';
 import { takeOperands } from '../operands.ts';
-import { checked, flag, list, value } from '../option.ts';
+import { checked, flag, value, valueList } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import { usageError } from '../usage-error.ts';
 import { pairsToRecord } from '../values.ts';
 
-const dense = list(
+const dense = valueList(
   '--dense <table=rows>',
   'write this table as one tensor of ROWS rows, by id; rows of missing ids are zero; may be repeated',
   parseTableRows,

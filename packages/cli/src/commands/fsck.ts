@@ -6,12 +6,12 @@ import { fsckText, rebuildText } from '../fsck-text.ts';
 import { jsonId, jsonSummary, toJson } from '../json.ts';
 import { withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
-import { flag, list, value } from '../option.ts';
+import { flag, value, valueList } from '../option.ts';
 import { usageError } from '../usage-error.ts';
 import { watchElapsed } from '../watch-elapsed.ts';
 
 const rebuild = flag('--rebuild-catalog', 'write a new catalog from the manifests, if the catalog is lost');
-const skip = list(
+const skip = valueList(
   '--skip <key>',
   'with --rebuild-catalog: skip this manifest if it cannot be read; may be repeated',
   (text) => text,

@@ -12,14 +12,14 @@ import { formatBytes, formatCount, formatPlural, printable } from '../format.ts'
 import { jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
 import { takeOperands } from '../operands.ts';
-import { flag, list, value } from '../option.ts';
+import { flag, value, valueList } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import { usageError } from '../usage-error.ts';
 import { durationBetween, parseVersion } from '../values.ts';
 
 const WATCH_INTERVAL_MS = 10_000;
 
-const version = list('--version <v>', 'only this version; may be repeated', parseVersion);
+const version = valueList('--version <v>', 'only this version; may be repeated', parseVersion);
 const since = value('--since <v>', 'only this version and higher ones', parseVersion);
 const latest = flag('--latest', 'only the version that a restart of FROM would load');
 const watch = flag('--watch', 'continue until Ctrl-C: also copy what is committed from now on');

@@ -12,12 +12,12 @@ import { JOB_OPTIONS, jobOfLife, VoidedWarnings } from '../job.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { expectingRun, nothingToLoad, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
-import { flag, list, value } from '../option.ts';
+import { flag, value, valueList } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import { confirmedReplace, REPLACE_OPTIONS, tellLeft } from '../replace-option.ts';
 import { parseChoice } from '../values.ts';
 
-const only = list(
+const only = valueList(
   '--only <glob>',
   'only files and empty directories that match, such as "*.pt" or "layer-{1,2}/**"; may be repeated',
   (text) => text,

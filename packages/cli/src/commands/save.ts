@@ -23,7 +23,7 @@ import { JOB_OPTIONS, jobOf, VoidedWarnings } from '../job.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
 import { takeUriLast } from '../operands.ts';
-import { checked, flag, list, value } from '../option.ts';
+import { checked, flag, value, valueList } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import type { ProgressState } from '../progress/progress-state.ts';
 import { RETENTION_OPTIONS, rulesToSet } from '../retention-options.ts';
@@ -47,13 +47,13 @@ const onStale = value(
   parseChoice(['warn', 'fail', 'off']),
   ['warn', 'fail', 'off'],
 );
-const shouldChange = list(
+const shouldChange = valueList(
   '--should-change <glob>',
   'files that training changes, such as "*.pt"; "!*.json" excludes; may be repeated; default: any file',
   parseGlob,
 );
 
-const exclude = list(
+const exclude = valueList(
   '--exclude <glob>',
   'leave these out of DIR, such as "**/*.tmp" or "cache"; may be repeated',
   parseGlob,

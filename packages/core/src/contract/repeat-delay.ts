@@ -16,11 +16,11 @@ export interface RepeatDelays {
  */
 export function repeatDelayMs(
   error: CheckpointError | undefined,
-  attempt: number,
+  repeats: number,
   { delayMsBase, delayMsMax, random }: RepeatDelays,
 ): number {
   const factor = error?.code === 'Throttled' ? THROTTLED_DELAY_FACTOR : 1;
   const jitterMs =
-    random.fraction() * Math.min(delayMsMax, factor * delayMsBase * 2 ** Math.min(attempt, 30));
+    random.fraction() * Math.min(delayMsMax, factor * delayMsBase * 2 ** Math.min(repeats, 30));
   return Math.min(delayMsMax, (error?.retryAfterMs ?? 0) + jitterMs);
 }

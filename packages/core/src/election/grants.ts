@@ -85,7 +85,7 @@ class GrantLog implements Grants {
   }
 
   async newest(seen: SaveGrant | null): Promise<SaveGrant | null> {
-    for (let attempt = 0; ; attempt++) {
+    for (let repeats = 0; ; repeats++) {
       const highest = await this.#highestSeq(seen?.seq ?? 0);
       if (highest < (seen?.seq ?? 0)) throw this.#regressed(seen?.seq ?? 0, highest);
       if (highest === (seen?.seq ?? 0)) return seen;
@@ -93,7 +93,7 @@ class GrantLog implements Grants {
       const bytes = await getOrNull(this.#io.records, key, this.#signal);
       if (bytes) return this.#read(highest, bytes);
       // It was collected between LIST and GET: a higher one exists.
-      await backOff(this.#io, attempt, this.#signal);
+      await backOff(this.#io, repeats, this.#signal);
     }
   }
 

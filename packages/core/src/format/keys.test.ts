@@ -6,13 +6,13 @@ import { LOGICAL_NAME_BYTES_MAX } from './logical-name.ts';
 import { VERSION_MAX } from './version.ts';
 
 const id = { lineage: 1, epoch: 2, version: 30n };
-const life = { writer: 3, incarnation: 4 };
+const by = { writer: 3, incarnation: 4 };
 const nonce = '0123abcd';
 const digest = Uint8Array.from({ length: 32 }, (_, index) => index);
 
 const uint32 = fc.nat(2 ** 32 - 1);
 const ids = fc.record({ lineage: uint32, epoch: uint32, version: fc.bigInt({ min: 0n, max: VERSION_MAX }) });
-const lives = fc.record({ writer: uint32, incarnation: uint32 });
+const incarnations = fc.record({ writer: uint32, incarnation: uint32 });
 const nonces = fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: 1, maxLength: 32 });
 const names = fc.constantFrom(
   'a',
@@ -38,16 +38,14 @@ test('every key has the form that docs/format.md gives', () => {
   expect(keys.runKey).toBe('run.json');
   expect(keys.catalogKey(42)).toBe('catalog/00000000000000000042.json');
   expect(keys.claimPrefix(1, 2)).toBe('writers/1.2/');
-  expect(keys.claimKey({ lineage: 1, epoch: 2, ...life })).toBe('writers/1.2/3.4.json');
+  expect(keys.claimKey({ lineage: 1, epoch: 2, ...by })).toBe('writers/1.2/3.4.json');
   expect(keys.checkpointPrefix(id)).toBe('version_30/1.2/');
   expect(keys.receiptsPrefix(id)).toBe('version_30/1.2/receipts/');
   expect(keys.receiptKey(id, 3, 4)).toBe('version_30/1.2/receipts/3.4.json');
   expect(keys.fileListKey({ id, writer: 3, incarnation: 4 }, digest)).toBe(
     'version_30/1.2/files/3.4-0001020304050607.json',
   );
-  expect(keys.payloadKey({ id, ...life, nonce, name: 'a/b.bin' })).toBe(
-    'version_30/1.2/3.4-0123abcd/a/b.bin',
-  );
+  expect(keys.payloadKey({ id, ...by, nonce, name: 'a/b.bin' })).toBe('version_30/1.2/3.4-0123abcd/a/b.bin');
   expect(keys.manifestKey(id, digest)).toBe('version_30/1.2/manifest-0001020304050607.json');
   expect(keys.uploadKey('up-1')).toBe('uploads/up-1.json');
   expect(keys.uploadIdPrefix({ lineage: 2, epoch: 3, version: 7n }, 11)).toBe('7.2.3.11-');
@@ -115,7 +113,7 @@ describe('a parser undoes its builder', () => {
 
   test('receipt', () => {
     fc.assert(
-      fc.property(ids, lives, (at, who) => {
+      fc.property(ids, incarnations, (at, who) => {
         const key = keys.receiptKey(at, who.writer, who.incarnation);
         expect(keys.parseReceiptKey(key)).toEqual({ id: at, ...who });
         expect(keys.parseCheckpointPrefix(key)).toEqual(at);
@@ -131,7 +129,7 @@ describe('a parser undoes its builder', () => {
   test('file list', () => {
     const digests = fc.uint8Array({ minLength: 32, maxLength: 32 });
     fc.assert(
-      fc.property(ids, lives, digests, (at, who, digest) => {
+      fc.property(ids, incarnations, digests, (at, who, digest) => {
         const key = keys.fileListKey({ id: at, ...who }, digest);
         expect(keys.parseFileListKey(key)).toEqual({ id: at, ...who });
         expect(keys.parseCheckpointPrefix(key)).toEqual(at);
@@ -143,7 +141,7 @@ describe('a parser undoes its builder', () => {
 
   test('payload, whatever its name', () => {
     fc.assert(
-      fc.property(ids, lives, nonces, names, (at, who, chance, name) => {
+      fc.property(ids, incarnations, nonces, names, (at, who, chance, name) => {
         const key = keys.payloadKey({ id: at, ...who, nonce: chance, name });
         expect(keys.parsePayloadKey(key)).toEqual({ id: at, ...who, nonce: chance, name });
         expect(keys.parseCheckpointPrefix(key)).toEqual(at);
@@ -315,9 +313,9 @@ describe('a builder refuses what would give a wrong key', () => {
     ['a version below zero', () => keys.checkpointPrefix({ ...id, version: -1n })],
     ['a version above int64', () => keys.leasePrefix({ ...id, version: VERSION_MAX + 1n })],
     ['a writer above uint32', () => keys.receiptKey(id, 2 ** 32, 0)],
-    ['a name that leads out', () => keys.payloadKey({ id, ...life, nonce, name: '../x' })],
-    ['a nonce that is no hex', () => keys.payloadKey({ id, ...life, nonce: 'xyz', name: 'a' })],
-    ['a nonce that is too long', () => keys.payloadKey({ id, ...life, nonce: 'a'.repeat(33), name: 'a' })],
+    ['a name that leads out', () => keys.payloadKey({ id, ...by, nonce, name: '../x' })],
+    ['a nonce that is no hex', () => keys.payloadKey({ id, ...by, nonce: 'xyz', name: 'a' })],
+    ['a nonce that is too long', () => keys.payloadKey({ id, ...by, nonce: 'a'.repeat(33), name: 'a' })],
     ['a digest that is too short', () => keys.manifestKey(id, new Uint8Array(31))],
     ['an upload id with a slash', () => keys.uploadKey('a/b')],
     ['an upload id that is a dot', () => keys.uploadKey('.')],

@@ -23,13 +23,13 @@ import { toHex } from './checksum.ts';
 import { checkLogicalName, logicalNameProblem, NONCE_HEX_DIGITS_MAX } from './logical-name.ts';
 import { VERSION_MAX } from './version.ts';
 
-/** One life of one writer. */
-export interface WriterLife {
+/** The number of one life of a writer. Keys and records identify a life by it. */
+export interface WriterIncarnation {
   readonly writer: number;
   readonly incarnation: number;
 }
 
-export interface ReceiptKeyParts extends WriterLife {
+export interface ReceiptKeyParts extends WriterIncarnation {
   readonly id: CheckpointId;
 }
 
@@ -40,7 +40,7 @@ export interface PayloadKeyParts extends ReceiptKeyParts {
   readonly name: string;
 }
 
-export interface ClaimKeyParts extends WriterLife {
+export interface ClaimKeyParts extends WriterIncarnation {
   readonly lineage: number;
   readonly epoch: number;
 }
@@ -122,7 +122,7 @@ export function claimsOfWriterPrefix(at: Omit<ClaimKeyParts, 'incarnation'>): st
 }
 
 export function claimKey(parts: ClaimKeyParts): string {
-  return `${claimPrefix(parts.lineage, parts.epoch)}${lifeText(parts)}.json`;
+  return `${claimPrefix(parts.lineage, parts.epoch)}${writerText(parts)}.json`;
 }
 
 export function parseClaimKey(key: string): ClaimKeyParts | null {
@@ -152,41 +152,41 @@ export function receiptsPrefix(id: CheckpointId): string {
 }
 
 export function receiptKey(id: CheckpointId, writer: number, incarnation: number): string {
-  return `${receiptsPrefix(id)}${lifeText({ writer, incarnation })}.json`;
+  return `${receiptsPrefix(id)}${writerText({ writer, incarnation })}.json`;
 }
 
 export function parseReceiptKey(key: string): ReceiptKeyParts | null {
   const match = RECEIPT_KEY.exec(key);
   const id = idOf(match);
-  const life = lifeOf(match);
-  return id !== null && life !== null ? { id, ...life } : null;
+  const by = writerIn(match);
+  return id !== null && by !== null ? { id, ...by } : null;
 }
 
 /** `sha256` is of the list's bytes: lists of different files have different keys. */
 export function fileListKey(parts: ReceiptKeyParts, sha256: Uint8Array): string {
-  return `${checkpointPrefix(parts.id)}files/${lifeText(parts)}-${sha256Start(sha256)}.json`;
+  return `${checkpointPrefix(parts.id)}files/${writerText(parts)}-${sha256Start(sha256)}.json`;
 }
 
 export function parseFileListKey(key: string): ReceiptKeyParts | null {
   const match = FILE_LIST_KEY.exec(key);
   const id = idOf(match);
-  const life = lifeOf(match);
-  return id !== null && life !== null ? { id, ...life } : null;
+  const by = writerIn(match);
+  return id !== null && by !== null ? { id, ...by } : null;
 }
 
 /** `InvalidArgument` if the name or the nonce is invalid; see `checkLogicalName`. */
 export function payloadKey(parts: PayloadKeyParts): string {
   checkLogicalName(parts.name);
-  return `${checkpointPrefix(parts.id)}${lifeText(parts)}-${checkedNonce(parts.nonce)}/${parts.name}`;
+  return `${checkpointPrefix(parts.id)}${writerText(parts)}-${checkedNonce(parts.nonce)}/${parts.name}`;
 }
 
 export function parsePayloadKey(key: string): PayloadKeyParts | null {
   const match = PAYLOAD_KEY.exec(key);
   const id = idOf(match);
-  const life = lifeOf(match);
-  if (match === null || id === null || life === null) return null;
+  const by = writerIn(match);
+  if (match === null || id === null || by === null) return null;
   const [nonce = '', name = ''] = match.slice(6);
-  return logicalNameProblem(name) === null ? { id, ...life, nonce, name } : null;
+  return logicalNameProblem(name) === null ? { id, ...by, nonce, name } : null;
 }
 
 /** `sha256` is of the manifest's bytes. */
@@ -271,14 +271,14 @@ function idOf(match: RegExpExecArray | null): CheckpointId | null {
 }
 
 /** From groups four and five. */
-function lifeOf(match: RegExpExecArray | null): WriterLife | null {
+function writerIn(match: RegExpExecArray | null): WriterIncarnation | null {
   const writer = Number(match?.[4]);
   const incarnation = Number(match?.[5]);
   return areUint32(writer, incarnation) ? { writer, incarnation } : null;
 }
 
-function lifeText(life: WriterLife): string {
-  return `${uint32(life.writer, 'writer')}.${uint32(life.incarnation, 'incarnation')}`;
+function writerText({ writer, incarnation }: WriterIncarnation): string {
+  return `${uint32(writer, 'writer')}.${uint32(incarnation, 'incarnation')}`;
 }
 
 function areUint32(...values: readonly number[]): boolean {

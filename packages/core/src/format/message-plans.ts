@@ -2,7 +2,7 @@
 
 import { type FieldSchema, MESSAGES } from '@holdfast/wire';
 import { COST } from './limits.ts';
-import { COUNTS_MAX, FIELD_RULES, MESSAGE_RULES, type MessageRule, type Rule } from './record-rules.ts';
+import { COUNTS_MAX, FIELD_RULES, type FieldRule, MESSAGE_RULES, type MessageRule } from './record-rules.ts';
 import { isUint32, type ScalarCodec, scalarCodec } from './scalars.ts';
 import { type ValuePath, ValueProblem } from './value-problem.ts';
 
@@ -21,7 +21,7 @@ export interface FieldPlan {
   /** The message it holds, or the name of its scalar type. */
   readonly type: string;
   readonly codec: ScalarCodec | undefined;
-  readonly rule: Rule | undefined;
+  readonly rule: FieldRule | undefined;
   /** Maximum number of list elements or map entries. */
   readonly countMax: number;
 }

@@ -21,17 +21,17 @@ import { logicalNameProblem } from './logical-name.ts';
 /** A file, or a record part that refers to files. Absent fields have their defaults. */
 type Sized = Partial<Pick<File, 'sizeBytes'>>;
 
-export interface Rule {
+export interface FieldRule {
   readonly accepted: string;
   holds(value: unknown): boolean;
 }
 
-const atLeast = (least: number): Rule => ({
+const atLeast = (least: number): FieldRule => ({
   accepted: `at least ${least}`,
   holds: (value) => (value as number | bigint) >= least,
 });
 
-const within = (least: number, most: number): Rule => ({
+const within = (least: number, most: number): FieldRule => ({
   accepted: `at least ${least} and at most ${most}`,
   holds: (value) => (value as number) >= least && (value as number) <= most,
 });
@@ -48,12 +48,12 @@ const SEQ_MAX = 10 ** 15;
 /** Maximum time for which an election may block the run. */
 const BLOCK_MS_MAX = 7 * 24 * 60 * 60_000;
 
-const SHA256: Rule = {
+const SHA256: FieldRule = {
   accepted: '32 bytes',
   holds: (value) => (value as Uint8Array).length === 32,
 };
 
-const NAME: Rule = {
+const NAME: FieldRule = {
   accepted: "a relative path without empty, '.' and '..' segments, control characters and backslashes",
   holds: (value) => logicalNameProblem(value as string) === null,
 };
@@ -62,12 +62,12 @@ const NAME: Rule = {
  * By message and field. Applied to every value, including defaults, and to each element of a
  * repeated field.
  */
-const MANIFEST_KEY: Rule = {
+const MANIFEST_KEY: FieldRule = {
   accepted: 'the key of a manifest',
   holds: (value) => parseManifestKey(value as string) !== null,
 };
 
-export const FIELD_RULES: Readonly<Record<string, Rule>> = {
+export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
   'CatalogEntry.seq': within(1, SEQ_MAX),
   'CatalogPage.seq': within(1, SEQ_MAX),
   'Checkpoint.committedAtMs': TIME,
@@ -170,7 +170,7 @@ export const COUNTS_MAX: Readonly<Record<string, number>> = {
 const BYTES_PER_CRC = 4;
 const NO_BYTES = new Uint8Array(0);
 
-export interface MessageRule extends Rule {
+export interface MessageRule extends FieldRule {
   /** The field by which an error names the message. */
   readonly field: string;
 }

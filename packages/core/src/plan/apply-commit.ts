@@ -10,12 +10,13 @@ import {
   type CheckpointId,
   idEquals,
   type State,
+  type WriterIncarnation,
 } from '../format/index.ts';
 import { type Applied, type CommitAnswer, rejected } from './decision.ts';
 import { inEpochProblem, supersededProblem } from './epoch.ts';
 import { boundedReason } from './reason.ts';
 import { findById, incarnationOf, isAbandoned } from './state.ts';
-import type { Commit, WriterLife } from './transaction.ts';
+import type { Commit } from './transaction.ts';
 
 /**
  * The verdict that is possible before there is a manifest. `undefined`: the version can still be
@@ -24,7 +25,7 @@ import type { Commit, WriterLife } from './transaction.ts';
 export function precheckCommit(
   state: State,
   id: CheckpointId,
-  own: WriterLife | undefined,
+  own: WriterIncarnation | undefined,
   manifestSha256?: Uint8Array,
 ): CommitAnswer | undefined {
   const present = findById(state, id);
@@ -75,7 +76,7 @@ export function applyCommit(state: State, txn: Commit): Applied | CommitAnswer {
       `the receipts are of ${txn.worldSize} writers, the run has ${state.worldSize}`,
     );
   }
-  const former = txn.writers.find((life) => life.incarnation !== incarnationOf(state, life.writer));
+  const former = txn.writers.find(({ writer, incarnation }) => incarnation !== incarnationOf(state, writer));
   if (former) return rejected('receipts-changed', `writer ${former.writer} has restarted since`);
   const gone = txn.bases.find((base) => !isBase(state, base));
   if (gone)

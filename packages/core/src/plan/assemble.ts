@@ -16,7 +16,7 @@ import {
   type ReceiptRef,
   receiptKey,
   type State,
-  type WriterLife,
+  type WriterIncarnation,
   type WriterShare,
 } from '../format/index.ts';
 import { type RecordLimits, receiptRef } from './file-lists.ts';
@@ -45,7 +45,7 @@ export interface AssembledManifest {
   /** As many as the catalog accepts. */
   readonly suspicions: readonly string[];
   /** Writers whose receipts it consists of, in writer order. */
-  readonly writers: readonly WriterLife[];
+  readonly writers: readonly WriterIncarnation[];
 }
 
 /**
@@ -60,8 +60,8 @@ export function chooseReceipts<T extends { writer: number; incarnation: number }
   const missing: number[] = [];
   const current = new Map(
     listed
-      .filter((life) => life.incarnation === incarnationOf(state, life.writer))
-      .map((life) => [life.writer, life]),
+      .filter(({ writer, incarnation }) => incarnation === incarnationOf(state, writer))
+      .map((each) => [each.writer, each]),
   );
   for (let writer = 0; writer < state.worldSize; writer++) {
     const found = current.get(writer);

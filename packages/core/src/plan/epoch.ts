@@ -4,10 +4,9 @@
  * check only the lineage and epoch.
  */
 
-import type { State } from '../format/index.ts';
+import type { State, WriterIncarnation } from '../format/index.ts';
 import { type Rejected, rejected } from './decision.ts';
 import { incarnationOf } from './state.ts';
-import type { WriterLife } from './transaction.ts';
 
 /**
  * `undefined`: `at` is the current lineage and epoch. `rolled-back`: only the lineage has changed.
@@ -26,7 +25,7 @@ export function inEpochProblem(
 }
 
 /** `undefined`: no newer process of the same writer is registered. */
-export function supersededProblem(state: State, own: WriterLife): Rejected | undefined {
+export function supersededProblem(state: State, own: WriterIncarnation): Rejected | undefined {
   if (own.incarnation >= incarnationOf(state, own.writer)) return undefined;
   return rejected('superseded', `a newer process of writer ${own.writer} has registered`);
 }

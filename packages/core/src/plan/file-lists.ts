@@ -14,7 +14,7 @@ import {
   type Receipt,
   type ReceiptRef,
   receiptKey,
-  type WriterLife,
+  type WriterIncarnation,
 } from '../format/index.ts';
 import { totalBytes } from './stored-file.ts';
 
@@ -166,7 +166,7 @@ export function refersToReceipts({ receipts }: Pick<Manifest, 'receipts'>): bool
 }
 
 /** The key of a writer's receipt. */
-export interface ReceiptPlace extends WriterLife {
+export interface ReceiptPlace extends WriterIncarnation {
   readonly key: string;
   readonly sha256: Uint8Array;
 }

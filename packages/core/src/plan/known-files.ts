@@ -54,7 +54,7 @@ export class KnownFiles {
 }
 
 /** Known files that match the parts of a file that were read so far. */
-export class Candidates {
+export class MatchingFiles {
   readonly #partSizeBytes: number;
   #files: KnownFile[];
 

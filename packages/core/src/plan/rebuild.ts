@@ -87,7 +87,7 @@ export class Inventory {
   }
 }
 
-export interface Chosen {
+export interface ChosenManifests {
   readonly checkpoints: readonly CatalogCheckpoint[];
   readonly leftOut: readonly { readonly key: string; readonly reason: string }[];
 }
@@ -96,7 +96,7 @@ export interface Chosen {
 export function chooseManifests(
   found: readonly FoundManifest[],
   unreadable: readonly CheckpointId[],
-): Chosen {
+): ChosenManifests {
   const leftOut: { key: string; reason: string }[] = [];
   const built = [...found.map(({ id }) => id), ...unreadable];
   const chosen: FoundManifest[] = [];
@@ -147,7 +147,9 @@ export function whyRefuted(id: CheckpointId, built: readonly CheckpointId[]): st
  */
 function isLater({ manifest: a }: FoundManifest, { manifest: b }: FoundManifest): boolean {
   const others = receiptPlaces(b);
-  const ages = receiptPlaces(a).map((life, index) => life.incarnation - (others[index]?.incarnation ?? 0));
+  const ages = receiptPlaces(a).map(
+    ({ incarnation }, index) => incarnation - (others[index]?.incarnation ?? 0),
+  );
   return a.worldSize === b.worldSize && ages.every((age) => age >= 0) && ages.some((age) => age > 0);
 }
 

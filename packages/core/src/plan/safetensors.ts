@@ -28,7 +28,7 @@ export interface ReadTensor extends TensorShape {
   readonly crc32c: number | undefined;
 }
 
-export interface ScanOptions {
+export interface TensorScanOptions {
   /** Size of the whole file. */
   readonly fileBytes: number;
   /** A longer header is rejected; the format's own limit applies as well. */
@@ -50,7 +50,7 @@ interface Place {
  * or the `tensors`.
  */
 export class SafetensorsScan {
-  readonly #options: ScanOptions;
+  readonly #options: TensorScanOptions;
   /** The length of the header, then the header. */
   #head = new Uint8Array(LENGTH_BYTES);
   #headFilledBytes = 0;
@@ -60,7 +60,7 @@ export class SafetensorsScan {
   #problem: string | undefined;
   #isDone = false;
 
-  constructor(options: ScanOptions) {
+  constructor(options: TensorScanOptions) {
     this.#options = options;
     const { fileBytes } = options;
     if (fileBytes < LENGTH_BYTES) this.#refuse(`it has ${fileBytes} bytes, but the format begins with 8`);

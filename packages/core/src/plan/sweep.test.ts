@@ -29,8 +29,8 @@ function fates(objects: readonly string[], held: readonly string[] = [], state: 
   );
 }
 
-const payload = (prefix: string, life = '0.0') => `${prefix}/${life}-ab/model/w.bin`;
-const receipt = (prefix: string, life = '0.0') => `${prefix}/receipts/${life}.json`;
+const payload = (prefix: string, by = '0.0') => `${prefix}/${by}-ab/model/w.bin`;
+const receipt = (prefix: string, by = '0.0') => `${prefix}/receipts/${by}.json`;
 const manifest = (prefix: string) => `${prefix}/manifest-${HEX}.json`;
 const allOf = (prefix: string) => [payload(prefix), receipt(prefix), manifest(prefix)];
 

@@ -3,7 +3,7 @@
  * again.
  */
 
-import type { CheckpointId, Policy } from '../format/index.ts';
+import type { CheckpointId, Policy, WriterIncarnation } from '../format/index.ts';
 
 /**
  * The lineage and epoch in which the issuer acts: those it joined or, for a command, those it read
@@ -12,11 +12,6 @@ import type { CheckpointId, Policy } from '../format/index.ts';
 interface InEpoch {
   readonly lineage: number;
   readonly epoch: number;
-}
-
-export interface WriterLife {
-  readonly writer: number;
-  readonly incarnation: number;
 }
 
 export interface Takeover {
@@ -33,17 +28,17 @@ export interface Takeover {
 export interface Register extends InEpoch {
   readonly kind: 'register';
   /** Highest claim found for each writer. */
-  readonly claims: readonly WriterLife[];
+  readonly claims: readonly WriterIncarnation[];
 }
 
 export interface Commit {
   readonly kind: 'commit';
   readonly checkpoint: CheckpointId;
   /** The writer that commits; absent for another process that only finishes the commit. */
-  readonly own?: WriterLife | undefined;
+  readonly own?: WriterIncarnation | undefined;
   readonly worldSize: number;
   /** Writers whose receipts the manifest consists of. */
-  readonly writers: readonly WriterLife[];
+  readonly writers: readonly WriterIncarnation[];
   readonly manifestKey: string;
   readonly manifestSha256: Uint8Array;
   readonly sizeBytes: number;

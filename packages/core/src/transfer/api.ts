@@ -77,7 +77,7 @@ export interface Transfers {
    * this one, with its retries, into the memory of the other. A failed upload ends the loan: its
    * other reads stop too.
    */
-  lend(options?: Pick<TransferOptions, 'signal' | 'onRetry'>): Loan;
+  lend(options?: Pick<TransferOptions, 'signal' | 'onRetry'>): FileLoan;
   /**
    * Stops all calls (`Aborted`), waits for them to settle and releases the memory. Store requests
    * delay it by less than a second; a source or sink may delay it longer. The store stays open.
@@ -86,7 +86,7 @@ export interface Transfers {
   close(): Promise<void>;
 }
 
-export interface Loan {
+export interface FileLoan {
   lend(file: StoredFile): LentFile;
   /** After the uploads have settled. */
   end(): Promise<void>;
@@ -102,7 +102,7 @@ export interface MemoryUse {
 export interface UploadItem {
   /** Logical name, for messages and progress. */
   readonly name: string;
-  /** Called once for each attempt to send the object. It must return a new key each time. */
+  /** Called once for each try to send the object. It must return a new key each time. */
   readonly key: () => string;
   readonly source: UploadSource;
   /**
@@ -124,7 +124,7 @@ export interface UploadItem {
   readonly isShared?: boolean | undefined;
   /**
    * An upload in parts has begun. No part is sent before this resolves. If it rejects, the upload
-   * is aborted and the attempt fails with that error. `signal`: the caller has stopped, or another
+   * is aborted and the try fails with that error. `signal`: the caller has stopped, or another
    * file has failed.
    */
   readonly onBegun?:

@@ -15,7 +15,7 @@ export interface Piece {
 export const NOTHING: Piece = { bytes: new Uint8Array(0), crc32c: 0 };
 
 /** All parts together. */
-export interface Whole {
+export interface WholeFile {
   readonly sizeBytes: number;
   readonly crc32c: number;
 }
@@ -34,7 +34,7 @@ export interface Destination {
   begin(partSizeBytes: number, sizeBytes?: number): Promise<PartsDestination>;
 }
 
-/** One attempt to send a file in parts. */
+/** One try to send a file in parts. */
 export interface PartsDestination {
   readonly key: string;
   sendPart(index: number, piece: Piece): Promise<void>;
@@ -42,8 +42,8 @@ export interface PartsDestination {
    * When it resolves, the object is there and has this size. After a temporary error the file must
    * be sent again.
    */
-  complete(whole: Whole): Promise<void>;
-  /** Abandons the attempt. Takes seconds at most, never throws. */
+  complete(whole: WholeFile): Promise<void>;
+  /** Abandons the try. Takes seconds at most, never throws. */
   abort(): Promise<void>;
 }
 

@@ -89,7 +89,7 @@ export interface HedgeableRead {
  */
 export function readHedged(transfer: Transfer, read: HedgeableRead): Promise<number> {
   return retrying(
-    (attempt) => new Attempt(transfer, read, attempt).settle(),
+    (repeats) => new ReadTry(transfer, read, repeats).settle(),
     transfer.retryPolicy(read.what),
   );
 }
@@ -104,11 +104,11 @@ interface Contender {
 }
 
 /** One try of a read: one request, or two. */
-class Attempt implements Deadline {
+class ReadTry implements Deadline {
   dueMs = 0;
   readonly #transfer: Transfer;
   readonly #read: HedgeableRead;
-  readonly #attempt: number;
+  readonly #repeats: number;
   /** Requests in progress. */
   readonly #running = new Set<Contender>();
   #resolve: (count: number) => void = () => undefined;
@@ -116,10 +116,10 @@ class Attempt implements Deadline {
   #firstError: unknown;
   #isOver = false;
 
-  constructor(transfer: Transfer, read: HedgeableRead, attempt: number) {
+  constructor(transfer: Transfer, read: HedgeableRead, repeats: number) {
     this.#transfer = transfer;
     this.#read = read;
-    this.#attempt = attempt;
+    this.#repeats = repeats;
   }
 
   settle(): Promise<number> {
@@ -131,7 +131,7 @@ class Attempt implements Deadline {
       if (settings.hedgeDelayMsMin === 0 || this.#read.memory.isFixed) return;
       this.dueMs = shared.deadlines.nowMs + settings.hedgeDelayMsMin;
       // A request that is stopped for silence before that time is retried anyway.
-      if (settings.hedgeDelayMsMin < stallTimeoutMs(settings, this.#attempt)) shared.deadlines.add(this);
+      if (settings.hedgeDelayMsMin < stallTimeoutMs(settings, this.#repeats)) shared.deadlines.add(this);
     });
   }
 
@@ -173,7 +173,7 @@ class Attempt implements Deadline {
       request = started;
     };
     const sentMs = this.#transfer.shared.deadlines.nowMs;
-    const call = this.#transfer.sendOnce(what, (sent) => into(bytes, sent), this.#attempt, {
+    const call = this.#transfer.sendOnce(what, (sent) => into(bytes, sent), this.#repeats, {
       buffer,
       onStart,
     });

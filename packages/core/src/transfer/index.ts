@@ -7,9 +7,9 @@ export { repeatDelayMs } from '../contract/repeat-delay.ts';
 export type { StoredFile } from '../plan/stored-file.ts';
 export type {
   DownloadItem,
+  FileLoan,
   FinishedObject,
   LeftUpload,
-  Loan,
   MemoryUse,
   Transfers,
   UploadedFile,

@@ -231,7 +231,7 @@ function send<T>(
   options: CallOptions | undefined,
   call: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const request = (attempt: number) => watched(shared, what, options, call, attempt);
+  const request = (repeats: number) => watched(shared, what, options, call, repeats);
   return retrying(request, retryPolicy(shared, what, { signal: options?.signal }));
 }
 
@@ -240,11 +240,11 @@ function watched<T>(
   what: string,
   options: CallOptions | undefined,
   call: (signal: AbortSignal) => Promise<T>,
-  attempt: number,
+  repeats: number,
 ): Promise<T> {
   return withStallTimeout(call, {
     what,
-    stallTimeoutMs: stallTimeoutMs(settings, attempt),
+    stallTimeoutMs: stallTimeoutMs(settings, repeats),
     graceMs: settings.stallTimeoutMs,
     deadlines,
     signal: options?.signal,

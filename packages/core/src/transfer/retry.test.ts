@@ -45,9 +45,9 @@ describe('retrying', () => {
     const noted = clock();
     const details: string[] = [];
     let calls = 0;
-    const operation = async (attempt: number) => {
-      expect(attempt).toBe(calls++);
-      if (attempt < 10) throw down();
+    const operation = async (repeats: number) => {
+      expect(repeats).toBe(calls++);
+      if (repeats < 10) throw down();
       return 'done';
     };
     expect(
@@ -65,8 +65,8 @@ describe('retrying', () => {
     ] as const) {
       const noted = clock();
       const random = { hex: () => '', fraction: () => fraction };
-      const operation = async (attempt: number) => {
-        if (attempt === 0) throw down();
+      const operation = async (repeats: number) => {
+        if (repeats === 0) throw down();
       };
       await retrying(operation, policy({ clock: noted, random }));
       expect(noted.sleeps[0]).toBeCloseTo(delayMs);
@@ -75,9 +75,9 @@ describe('retrying', () => {
 
   test('a store that throttles is left alone for five times as long', async () => {
     const noted = clock();
-    const operation = async (attempt: number) => {
-      if (attempt === 1) throw down();
-      if (attempt < 8) throw new CheckpointError('Throttled', 'slow down');
+    const operation = async (repeats: number) => {
+      if (repeats === 1) throw down();
+      if (repeats < 8) throw new CheckpointError('Throttled', 'slow down');
     };
     await retrying(operation, policy({ clock: noted }));
     expect(noted.sleeps).toEqual([250, 100, 1000, 2000, 4000, 8000, 10_000, 10_000]);
@@ -87,8 +87,8 @@ describe('retrying', () => {
     for (const code of ['Throttled', 'Unavailable'] as const) {
       const noted = clock();
       const asked = [3000, 19_900, 3_600_000];
-      const operation = async (attempt: number) => {
-        const retryAfterMs = asked[attempt];
+      const operation = async (repeats: number) => {
+        const retryAfterMs = asked[repeats];
         if (retryAfterMs !== undefined) throw new CheckpointError(code, 'later', { retryAfterMs });
       };
       await retrying(operation, policy({ clock: noted }));
@@ -111,8 +111,8 @@ describe('retrying', () => {
   });
 
   test('a deadline that comes in a later try tells what the one before failed with', async () => {
-    const operation = async (attempt: number) => {
-      throw attempt === 0 ? down() : new CheckpointError('TimedOut', 'the deadline');
+    const operation = async (repeats: number) => {
+      throw repeats === 0 ? down() : new CheckpointError('TimedOut', 'the deadline');
     };
     const error = await failure(retrying(operation, policy()));
     expect([error.code, error.message]).toEqual([
@@ -218,8 +218,8 @@ describe('retry budget', () => {
   test('a store that fails one call in seven can be used for ever', async () => {
     const budget = new RetryBudget(5);
     for (let call = 0; call < 1000; call += 1) {
-      const operation = async (attempt: number) => {
-        if (call % 6 === 0 && attempt === 0) throw down();
+      const operation = async (repeats: number) => {
+        if (call % 6 === 0 && repeats === 0) throw down();
       };
       await retrying(operation, policy({ budget }));
     }

@@ -68,15 +68,15 @@ export class RetryBudget {
  * `Aborted` as soon as the signal fires, also while waiting.
  */
 export async function retrying<T>(
-  operation: (attempt: number) => Promise<T>,
+  operation: (repeats: number) => Promise<T>,
   policy: RetryPolicy,
 ): Promise<T> {
   let failedAtMs: number | undefined;
   let last: CheckpointError | undefined;
-  for (let attempt = 0; ; attempt += 1) {
+  for (let repeats = 0; ; repeats += 1) {
     try {
       throwIfAborted(policy.signal);
-      const result = await operation(attempt);
+      const result = await operation(repeats);
       policy.budget?.succeeded();
       return result;
     } catch (error) {
@@ -84,25 +84,25 @@ export async function retrying<T>(
       throwIfAborted(policy.signal);
       last = error;
       failedAtMs ??= policy.clock.monotonicMs();
-      await prepareRepeat(error, { attempt, failedAtMs }, policy);
+      await prepareRepeat(error, { repeats, failedAtMs }, policy);
     }
   }
 }
 
 async function prepareRepeat(
   error: CheckpointError,
-  { attempt, failedAtMs }: { readonly attempt: number; readonly failedAtMs: number },
+  { repeats, failedAtMs }: { readonly repeats: number; readonly failedAtMs: number },
   policy: RetryPolicy,
 ): Promise<void> {
-  const tries = attempt + 1;
+  const tries = repeats + 1;
   const passedMs = policy.clock.monotonicMs() - failedAtMs;
-  if (attempt >= policy.countMax || passedMs >= policy.timeoutMs) {
+  if (repeats >= policy.countMax || passedMs >= policy.timeoutMs) {
     const often = `tried ${tries} ${tries === 1 ? 'time' : 'times'}`;
     const long = passedMs < 1000 ? '' : ` in ${Math.round(passedMs / 1000)} s`;
     throw exhausted(error, `${policy.what}: ${often}${long}`);
   }
   const mayHurry = policy.budget?.take() ?? true;
-  const wantedMs = mayHurry ? repeatDelayMs(error, attempt, policy) : policy.delayMsMax;
+  const wantedMs = mayHurry ? repeatDelayMs(error, repeats, policy) : policy.delayMsMax;
   const delayMs = Math.min(wantedMs, policy.timeoutMs - passedMs);
   const next = `try ${tries + 1} in ${Math.round(delayMs)} ms`;
   policy.onRetry?.(`${policy.what}: ${error.code}: ${error.message}; ${next}`);

@@ -36,10 +36,10 @@ export async function readAgain(
     await source.readInto(start, piece);
     again = computeCrc32c(piece, again);
   }
-  if (again !== crc32c) throw changedMeanwhile(name, { startBytes: 0, lengthBytes: sizeBytes });
+  if (again !== crc32c) throw changedWhileRead(name, { startBytes: 0, lengthBytes: sizeBytes });
 }
 
-export function changedMeanwhile(
+export function changedWhileRead(
   name: string,
   { startBytes, lengthBytes }: { readonly startBytes: number; readonly lengthBytes: number },
 ): CheckpointError {

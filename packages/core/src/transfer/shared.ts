@@ -30,8 +30,8 @@ export interface ActiveTransfer {
   letGo(error: unknown): void;
 }
 
-export function stallTimeoutMs(settings: Settings, attempt: number): number {
-  return settings.stallTimeoutMs * 2 ** Math.min(attempt, STALL_DOUBLINGS_MAX);
+export function stallTimeoutMs(settings: Settings, repeats: number): number {
+  return settings.stallTimeoutMs * 2 ** Math.min(repeats, STALL_DOUBLINGS_MAX);
 }
 
 export function retryPolicy(

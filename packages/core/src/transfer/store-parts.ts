@@ -11,7 +11,7 @@ import { md5 } from '../format/checksum.ts';
 import { hexCrc } from '../plan/ranges.ts';
 import type { UploadItem } from './api.ts';
 import { blameTransport, CHANGED_ADVICE } from './changed-on-the-way.ts';
-import type { PartsDestination, Piece, Whole } from './destination.ts';
+import type { PartsDestination, Piece, WholeFile } from './destination.ts';
 import type { RequestCall } from './stall.ts';
 import type { Transfer } from './transfer.ts';
 
@@ -26,7 +26,7 @@ interface Made {
 }
 
 /**
- * One attempt to send a file in parts. The upload was begun here, or left by another process of the
+ * One try to send a file in parts. The upload was begun here, or left by another process of the
  * writer that may still be sending. A part of a left upload is kept only if it equals what this
  * process read from its own source. If another process may send to the upload, the finished object
  * is compared as a whole. After any error of such an upload the file is sent again under a key of
@@ -80,7 +80,7 @@ export class StoreParts implements PartsDestination {
     }
   }
 
-  async complete(whole: Whole): Promise<void> {
+  async complete(whole: WholeFile): Promise<void> {
     if (this.#lost) throw this.#lost;
     try {
       await this.#makeRight(whole);
@@ -124,21 +124,21 @@ export class StoreParts implements PartsDestination {
     return toSendAgain(error, this.key);
   }
 
-  async #makeRight(whole: Whole): Promise<void> {
+  async #makeRight(whole: WholeFile): Promise<void> {
     const { object, isAcknowledged } = await this.#make(whole);
     if (object.sizeBytes !== whole.sizeBytes) throw wrongSize(this.key, whole.sizeBytes, object.sizeBytes);
     if (this.#isShared) assertLike(isAcknowledged ? await this.#head() : object, whole, isAcknowledged);
     if (!this.#isShared) assertMade(object, whole);
   }
 
-  #make(whole: Whole): Promise<Made> {
+  #make(whole: WholeFile): Promise<Made> {
     return this.#complete(this.#receipts, whole)
       .catch((error: unknown) => this.#completeListed(error, whole))
       .then((object) => ({ object, isAcknowledged: true }))
       .catch((error: unknown) => this.#look(error));
   }
 
-  #complete(parts: readonly PartReceipt[], whole: Whole): Promise<ObjectInfo> {
+  #complete(parts: readonly PartReceipt[], whole: WholeFile): Promise<ObjectInfo> {
     const { sizeBytes, crc32c } = whole;
     const send = ({ signal }: RequestCall) => this.#upload.complete(parts, { sizeBytes, crc32c, signal });
     return this.#transfer.request(`completion of "${this.#name}"`, send);
@@ -148,7 +148,7 @@ export class StoreParts implements PartsDestination {
    * A late duplicate of a part may have replaced it: the same bytes under another name. If another
    * process may have sent other bytes, only a checksum tells.
    */
-  async #completeListed(error: unknown, whole: Whole): Promise<ObjectInfo> {
+  async #completeListed(error: unknown, whole: WholeFile): Promise<ObjectInfo> {
     if (!isCheckpointError(error, 'InvalidArgument')) throw error;
     const what = `list of the parts of "${this.#name}"`;
     const listed = await this.#transfer.request(what, ({ signal }) => this.#upload.listParts({ signal }));
@@ -192,7 +192,7 @@ function isLeftPiece(left: PartReceipt, { bytes, crc32c }: Piece): boolean {
  * objects, its confirmation that it used the parts we named is enough: each part was compared when
  * it was kept or sent. An object that was only found under the key may have other bytes.
  */
-function assertLike(found: ObjectInfo, whole: Whole, isAcknowledged: boolean): void {
+function assertLike(found: ObjectInfo, whole: WholeFile, isAcknowledged: boolean): void {
   const isLike = found.crc32c === undefined ? isAcknowledged : found.crc32c === whole.crc32c;
   if (isLike && found.sizeBytes === whole.sizeBytes) return;
   const said = `${found.sizeBytes} bytes${found.crc32c === undefined ? '' : `, ${hexCrc(found.crc32c)}`}`;
@@ -207,7 +207,7 @@ function assertLike(found: ObjectInfo, whole: Whole, isAcknowledged: boolean): v
  * checksum was sent with the completion. If that answer was lost, the object was looked up anyway.
  * So this check costs no request.
  */
-function assertMade({ key, crc32c }: ObjectInfo, whole: Whole): void {
+function assertMade({ key, crc32c }: ObjectInfo, whole: WholeFile): void {
   if (crc32c === undefined || crc32c === whole.crc32c) return;
   const [expected, found] = [hexCrc(whole.crc32c), hexCrc(crc32c)];
   const message = `the store made an object of ${found} out of parts of ${expected}`;

@@ -80,7 +80,7 @@ export class StreamUpload {
     try {
       const sizeBytes = await this.#sendAll(first, parts);
       const described = this.#checksums.describe(sizeBytes, partSizeBytes);
-      // The producer cannot supply its bytes again, so an error that would need another attempt is
+      // The producer cannot supply its bytes again, so an error that would need another try is
       // final.
       const policy = this.#transfer.retryPolicy(`upload of the stream "${this.#name}"`, 0);
       await this.#transfer.turn(() => retrying(() => parts.complete(described), policy));

@@ -229,9 +229,9 @@ export class Transfer implements ActiveTransfer {
    * errors. If the store throttles, fewer requests are sent at once.
    */
   request<T>(what: string, send: (call: RequestCall) => Promise<T>, extras: CallExtras<T> = {}): Promise<T> {
-    return retrying((attempt) => {
-      if (attempt > 0) this.charge(extras.payloadBytes ?? 0);
-      return this.sendOnce(what, send, attempt, extras);
+    return retrying((repeats) => {
+      if (repeats > 0) this.charge(extras.payloadBytes ?? 0);
+      return this.sendOnce(what, send, repeats, extras);
     }, this.retryPolicy(what));
   }
 
@@ -239,12 +239,12 @@ export class Transfer implements ActiveTransfer {
   async sendOnce<T>(
     what: string,
     send: (call: RequestCall) => Promise<T>,
-    attempt: number,
+    repeats: number,
     extras: CallExtras<T>,
   ): Promise<T> {
     const { slowdowns } = this.#pace;
     try {
-      const timeoutMs = stallTimeoutMs(this.settings, attempt);
+      const timeoutMs = stallTimeoutMs(this.settings, repeats);
       const value = await this.#watched(what, send, timeoutMs, extras);
       this.#pace.succeeded();
       return value;

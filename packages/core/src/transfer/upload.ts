@@ -6,7 +6,7 @@
 
 import { CheckpointError, type RandomSource } from '../contract/index.ts';
 import { blake3 as computeBlake3, crc32c as computeCrc32c } from '../format/checksum.ts';
-import { Candidates } from '../plan/known-files.ts';
+import { MatchingFiles } from '../plan/known-files.ts';
 import { planWholeParts } from '../plan/parts.ts';
 import type { FinishedObject, UploadedFile, UploadItem } from './api.ts';
 import type { PooledBuffer } from './buffer-pool.ts';
@@ -17,7 +17,7 @@ import { OrderedHash } from './ordered-hash.ts';
 import { PartChecksums } from './part-checksums.ts';
 import { FileProgress } from './progress.ts';
 import { retrying } from './retry.ts';
-import { changedMeanwhile } from './second-reading.ts';
+import { changedWhileRead } from './second-reading.ts';
 import { StreamUpload } from './stream-upload.ts';
 import { FileTurns, type Transfer } from './transfer.ts';
 
@@ -199,7 +199,7 @@ class SourceUpload {
   ): Promise<UploadedFile | null> {
     const { sizeBytes } = this.#source;
     const { known: files } = this.#item;
-    const candidates = new Candidates(files?.ofSize(sizeBytes) ?? [], partSizeBytes);
+    const candidates = new MatchingFiles(files?.ofSize(sizeBytes) ?? [], partSizeBytes);
     const isOver = () => candidates.isEmpty && finished.length === 0;
     if (isOver()) return null;
     const checksums = new PartChecksums();
@@ -318,7 +318,7 @@ class SourceUpload {
   }
 
   #changed(startBytes: number, lengthBytes: number): CheckpointError {
-    return changedMeanwhile(this.#name, { startBytes, lengthBytes });
+    return changedWhileRead(this.#name, { startBytes, lengthBytes });
   }
 
   /** One part of the source, in memory that the caller releases. */

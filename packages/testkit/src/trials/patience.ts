@@ -14,21 +14,21 @@ export interface Patience {
 }
 
 /**
- * Retries temporary failures, as the engine does: a busy store is not a broken one. `attempt`
- * counts from 0.
+ * Retries temporary failures, as the engine does: a busy store is not a broken one. `repeats`:
+ * those before this try.
  */
 export async function patiently<T>(
   { clock, random, signal, onRepeat, triesMax = TRIES_MAX_DEFAULT }: Patience,
-  call: (attempt: number) => Promise<T>,
+  call: (repeats: number) => Promise<T>,
 ): Promise<T> {
-  for (let attempt = 0; ; attempt += 1) {
+  for (let repeats = 0; ; repeats += 1) {
     try {
-      return await call(attempt);
+      return await call(repeats);
     } catch (error) {
       if (!isCheckpointError(error) || error.status !== 'temporary') throw error;
-      if (attempt >= triesMax - 1) throw error;
+      if (repeats >= triesMax - 1) throw error;
       onRepeat();
-      await clock.sleep(repeatDelayMs(error, attempt, { ...DELAYS, random }), signal);
+      await clock.sleep(repeatDelayMs(error, repeats, { ...DELAYS, random }), signal);
     }
   }
 }

@@ -51,8 +51,8 @@ export class PatientClient {
    * created. Default of `checksum`: the correct one.
    */
   create(key: string, bytes: Uint8Array, checksum = this.checksumOf(bytes)): Promise<CreateOutcome> {
-    return this.#create(key, bytes, checksum, async (attempt) => {
-      return attempt > 0 && (await this.#holds(key, bytes)) ? 'created' : 'exists';
+    return this.#create(key, bytes, checksum, async (repeats) => {
+      return repeats > 0 && (await this.#holds(key, bytes)) ? 'created' : 'exists';
     });
   }
 
@@ -70,17 +70,17 @@ export class PatientClient {
     key: string,
     bytes: Uint8Array,
     checksum: number,
-    whenItExists: (attempt: number) => Promise<CreateOutcome>,
+    whenItExists: (repeats: number) => Promise<CreateOutcome>,
   ): Promise<CreateOutcome> {
     const { signal, onKey } = this.#surroundings;
     onKey?.(key);
-    return this.#patiently(async (attempt) => {
+    return this.#patiently(async (repeats) => {
       try {
         await this.#store.create(key, bytes, { crc32c: checksum, signal });
         return 'created';
       } catch (error) {
-        if (isCheckpointError(error, 'AlreadyExists')) return whenItExists(attempt);
-        if (attempt === 0 && hadNoEffect(error)) this.#surroundings.onNoKey?.(key);
+        if (isCheckpointError(error, 'AlreadyExists')) return whenItExists(repeats);
+        if (repeats === 0 && hadNoEffect(error)) this.#surroundings.onNoKey?.(key);
         throw error;
       }
     });
@@ -218,7 +218,7 @@ export class PatientClient {
     return this.#patiently(async () => (await this.#store.inspect?.({ signal })) ?? null);
   }
 
-  #patiently<T>(call: (attempt: number) => Promise<T>): Promise<T> {
+  #patiently<T>(call: (repeats: number) => Promise<T>): Promise<T> {
     return patiently(this.#surroundings, call);
   }
 }

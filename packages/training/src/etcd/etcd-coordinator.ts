@@ -15,12 +15,12 @@ import { ETCD_OPTIONS, type EtcdCall, EtcdClient, type EtcdOptions } from './cli
 import { EtcdWorld } from './etcd-world.ts';
 import {
   checkSamePolicy,
-  type Meeting,
   MeetingKeys,
+  type MeetingRecords,
   type Member,
   meetingOf,
   nextMembers,
-  type Policy,
+  type WorldSizes,
 } from './meeting.ts';
 import { untilAnswered } from './patience.ts';
 import { EtcdSession, isLeaseEnd } from './session.ts';
@@ -56,7 +56,7 @@ export interface EtcdCoordinatorOptions extends EtcdOptions {
   readonly presenceSeconds?: number | undefined;
 }
 
-interface Settings extends Policy {
+interface Settings extends WorldSizes {
   readonly timeoutMs: number;
   readonly lastCallMs: number;
   readonly presenceSeconds: number;
@@ -196,7 +196,7 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
     return this.#session;
   }
 
-  async #readMeeting(call: EtcdCall): Promise<Meeting> {
+  async #readMeeting(call: EtcdCall): Promise<MeetingRecords> {
     return meetingOf(await this.#client.range(this.#keys.meeting, true, call), this.#keys);
   }
 
@@ -208,7 +208,7 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
   }
 
   /** Tries to begin a world for all that wait. One of the workers succeeds. */
-  async #tryBeginning(meeting: Meeting, lastCall: LastCall, call: EtcdCall): Promise<void> {
+  async #tryBeginning(meeting: MeetingRecords, lastCall: LastCall, call: EtcdCall): Promise<void> {
     const { world, worldRevision } = meeting;
     const { lastCallMs, maxWorkers } = this.#settings;
     const next = nextMembers(meeting, this.#settings);
@@ -222,7 +222,7 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
     await this.#client.change(unchanged, [{ put: this.#keys.world, value }], call);
   }
 
-  async #enter(session: EtcdSession, meeting: Meeting, call: EtcdCall): Promise<EtcdWorld> {
+  async #enter(session: EtcdSession, meeting: MeetingRecords, call: EtcdCall): Promise<EtcdWorld> {
     const keys = this.#keys;
     const { world: met } = meeting;
     const readMeeting = (each: EtcdCall) => this.#readMeeting(each);

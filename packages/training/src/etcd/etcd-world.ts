@@ -5,10 +5,10 @@ import type { EtcdCall, EtcdChange, EtcdClient } from './client.ts';
 import {
   hasEnded,
   isNewWorldDue,
-  type Meeting,
   type MeetingKeys,
+  type MeetingRecords,
   type MetWorld,
-  type Policy,
+  type WorldSizes,
 } from './meeting.ts';
 import { untilAnswered } from './patience.ts';
 import { type EtcdSession, isLeaseEnd } from './session.ts';
@@ -25,10 +25,10 @@ export interface EtcdWorldParts {
   readonly client: EtcdClient;
   readonly keys: MeetingKeys;
   readonly session: EtcdSession;
-  readonly policy: Policy;
+  readonly policy: WorldSizes;
   readonly timeoutMs: number;
   readonly met: MetWorld;
-  readonly readMeeting: (call: EtcdCall) => Promise<Meeting>;
+  readonly readMeeting: (call: EtcdCall) => Promise<MeetingRecords>;
 }
 
 export class EtcdWorld implements World {

@@ -3,8 +3,8 @@ import {
   checkSamePolicy,
   hasEnded,
   isNewWorldDue,
-  type Meeting,
   MeetingKeys,
+  type MeetingRecords,
   meetingOf,
   nextMembers,
 } from './meeting.ts';
@@ -13,7 +13,11 @@ const POLICY = { minWorkers: 2, maxWorkers: 3 };
 const KEYS = new MeetingKeys('job');
 
 /** `waitsAbove` by id, and the current world. */
-function meeting(waitsAbove: Record<string, number>, seq = 0, members: readonly string[] = []): Meeting {
+function meeting(
+  waitsAbove: Record<string, number>,
+  seq = 0,
+  members: readonly string[] = [],
+): MeetingRecords {
   const entries = Object.entries(waitsAbove).map(
     ([id, above]) => [id, { ...POLICY, waitsAbove: above }] as const,
   );

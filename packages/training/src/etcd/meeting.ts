@@ -6,13 +6,13 @@
 import { CheckpointError } from '@holdfast/core/contract';
 import type { EtcdPair } from './client.ts';
 
-export interface Policy {
+export interface WorldSizes {
   readonly minWorkers: number;
   readonly maxWorkers: number;
 }
 
 /** The record of a worker; it lasts as long as the worker's lease. */
-export interface Member extends Policy {
+export interface Member extends WorldSizes {
   /**
    * The worker waits for a world with a number above this. If the current world has such a number,
    * the worker has found its place and trains.
@@ -28,7 +28,7 @@ export interface MetWorld {
   readonly members: readonly string[];
 }
 
-export interface Meeting {
+export interface MeetingRecords {
   /** By id; the worker that has been present longest comes first. */
   readonly members: ReadonlyMap<string, Member>;
   readonly world: MetWorld;
@@ -88,7 +88,7 @@ function digits(value: number): string {
  * `pairs`: all keys below `meeting`, oldest first, read at one revision. `Unexpected`: workers did
  * not write this.
  */
-export function meetingOf(pairs: readonly EtcdPair[], keys: MeetingKeys): Meeting {
+export function meetingOf(pairs: readonly EtcdPair[], keys: MeetingKeys): MeetingRecords {
   const members = new Map<string, Member>();
   let world: MetWorld = { seq: 0, members: [] };
   let worldRevision = 0n;
@@ -118,7 +118,7 @@ function isWaiting(member: Member | undefined, world: MetWorld): boolean {
 }
 
 /** A member of the world is gone, waits for the next world, or is already in it. */
-export function hasEnded({ members, world }: Meeting, seq: number): boolean {
+export function hasEnded({ members, world }: MeetingRecords, seq: number): boolean {
   const hasLeft = (id: string) => !members.has(id) || isWaiting(members.get(id), world);
   return world.seq !== seq || world.members.some(hasLeft);
 }
@@ -127,7 +127,7 @@ export function hasEnded({ members, world }: Meeting, seq: number): boolean {
  * The workers must meet again. A worker that waits while the world is full changes nothing: it
  * waits in case another leaves.
  */
-export function isNewWorldDue(meeting: Meeting, seq: number, { maxWorkers }: Policy): boolean {
+export function isNewWorldDue(meeting: MeetingRecords, seq: number, { maxWorkers }: WorldSizes): boolean {
   if (meeting.isOver || hasEnded(meeting, seq)) return true;
   const { members, world } = meeting;
   return world.members.length < maxWorkers && [...members.values()].some((each) => isWaiting(each, world));
@@ -135,15 +135,15 @@ export function isNewWorldDue(meeting: Meeting, seq: number, { maxWorkers }: Pol
 
 /** Ids in the next world, by rank, if no other worker comes; `null` if it cannot begin yet. */
 export function nextMembers(
-  { members, world }: Meeting,
-  { minWorkers, maxWorkers }: Policy,
+  { members, world }: MeetingRecords,
+  { minWorkers, maxWorkers }: WorldSizes,
 ): readonly string[] | null {
   const isEverybodyHere = [...members.values()].every((each) => isWaiting(each, world));
   return isEverybodyHere && members.size >= minWorkers ? [...members.keys()].slice(0, maxWorkers) : null;
 }
 
 /** `InvalidArgument` if a present worker has another policy. */
-export function checkSamePolicy({ members }: Meeting, policy: Policy): void {
+export function checkSamePolicy({ members }: MeetingRecords, policy: WorldSizes): void {
   for (const member of members.values()) {
     for (const name of ['minWorkers', 'maxWorkers'] as const) {
       if (member[name] === policy[name]) continue;

@@ -369,7 +369,7 @@ describe('FileSystemCheckpointManager: failures', () => {
 
   it('short writes are gone on with', async () => {
     const slow = withCalls({
-      write: (descriptor, transfer) => nodeFileSystem.write(descriptor, { ...transfer, lengthBytes: 1 }),
+      write: (descriptor, position) => nodeFileSystem.write(descriptor, { ...position, lengthBytes: 1 }),
     });
     await save('in small pieces', slow);
     expect(await read(await manager.latest())).toBe('in small pieces');

@@ -29,8 +29,8 @@ export class PartFile {
     return this.#run('write', async (descriptor) => {
       for (let start = 0; start < buffer.byteLength; ) {
         const lengthBytes = buffer.byteLength - start;
-        const transfer = { buffer, start, lengthBytes, offsetBytes: this.#offsetBytes };
-        const count = await this.#fileSystem.write(descriptor, transfer);
+        const position = { buffer, start, lengthBytes, offsetBytes: this.#offsetBytes };
+        const count = await this.#fileSystem.write(descriptor, position);
         start += count;
         this.#offsetBytes += count;
       }

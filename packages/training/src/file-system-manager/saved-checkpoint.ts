@@ -106,8 +106,8 @@ class ChunkFile {
   async #read(): Promise<Uint8Array | null> {
     this.#descriptor ??= await this.#fileSystem.open(this.#path, constants.O_RDONLY);
     const buffer = new Uint8Array(CHUNK_BYTES);
-    const transfer = { buffer, start: 0, lengthBytes: CHUNK_BYTES, offsetBytes: this.#offsetBytes };
-    const count = await this.#fileSystem.read(this.#descriptor, transfer);
+    const position = { buffer, start: 0, lengthBytes: CHUNK_BYTES, offsetBytes: this.#offsetBytes };
+    const count = await this.#fileSystem.read(this.#descriptor, position);
     this.#offsetBytes += count;
     return count === 0 ? null : buffer.subarray(0, count);
   }

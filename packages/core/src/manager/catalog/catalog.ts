@@ -24,7 +24,7 @@ import { backOff, endOf, getOrNull, type RunParts, withDeadline } from '../recor
 import { damageTold } from './catalog-damage.ts';
 import { CatalogRow, highestOf, ROW_LENGTH } from './catalog-row.ts';
 import { DoubtfulNames } from './doubtful-names.ts';
-import { type Asked, EMPTY_HEAD, type Head, type Question } from './head.ts';
+import { type CatalogAnswer, EMPTY_HEAD, type Head, type Question } from './head.ts';
 import { PageReader } from './pages.ts';
 import { type AppendResult, Sending, type SendMemory } from './sending.ts';
 
@@ -64,7 +64,11 @@ export class Catalog {
    * `Corrupt`: a page of the newest entry is missing or damaged. Errors that the question throws
    * pass through. Cost: as `read`, and one GET for each page that was not read lately.
    */
-  async ask<T>(question: Question<T>, signal: AbortSignal | undefined, from?: Head): Promise<Asked<T>> {
+  async ask<T>(
+    question: Question<T>,
+    signal: AbortSignal | undefined,
+    from?: Head,
+  ): Promise<CatalogAnswer<T>> {
     let head = from ?? (await this.read(signal));
     let open: readonly OpenPage[] = [];
     for (;;) {
@@ -124,7 +128,7 @@ export class Catalog {
   }
 
   async #read(signal: AbortSignal): Promise<Head> {
-    for (let attempt = 0; ; attempt++) {
+    for (let repeats = 0; ; repeats++) {
       const seen = this.#seen;
       const seqs = await this.listSeqs(signal, Math.max(0, seen.seq - ROW_LENGTH));
       const highest = highestOf(seqs);
@@ -133,7 +137,7 @@ export class Catalog {
       const entry = await damageTold('newest', this.entry(highest, signal));
       if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);
       // A higher entry exists: this one may have been pruned between LIST and GET.
-      await backOff(this.#run, attempt, signal);
+      await backOff(this.#run, repeats, signal);
     }
   }
 

@@ -15,7 +15,7 @@ export interface Head {
 /** A question about a state. The pages that the question needs are open. */
 export type Question<T> = (head: Head, open: readonly OpenPage[]) => T;
 
-export interface Asked<T> {
+export interface CatalogAnswer<T> {
   readonly answer: T;
   /** The entry on which the answer was found, with its pages closed. */
   readonly head: Head;

@@ -3,5 +3,5 @@
 export { Catalog, rejectionError } from './catalog.ts';
 export { damageTold } from './catalog-damage.ts';
 export { DoubtfulNames } from './doubtful-names.ts';
-export type { Asked, Head } from './head.ts';
+export type { CatalogAnswer, Head } from './head.ts';
 export type { AppendResult, SendMemory } from './sending.ts';

@@ -28,7 +28,7 @@ import {
   withLastLook,
   writeToken,
 } from '../records/index.ts';
-import type { Asked, Head, Question } from './head.ts';
+import type { CatalogAnswer, Head, Question } from './head.ts';
 
 export type AppendResult =
   | { readonly kind: 'committed'; readonly head: Head }
@@ -67,7 +67,7 @@ type Evaluated = ReturnType<typeof closePages> | { readonly decision: Exclude<De
 /** What a sending needs of the catalog. */
 interface EntryReader {
   read(signal: AbortSignal): Promise<Head>;
-  ask<T>(question: Question<T>, signal: AbortSignal, head?: Head): Promise<Asked<T>>;
+  ask<T>(question: Question<T>, signal: AbortSignal, head?: Head): Promise<CatalogAnswer<T>>;
   afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head>;
 }
 
@@ -106,7 +106,7 @@ export class Sending {
 
   async run(given: Head | undefined, signal: AbortSignal): Promise<AppendResult> {
     let head = given ?? (await this.#catalog.read(signal));
-    for (let attempt = 0; ; attempt++) {
+    for (let repeats = 0; ; repeats++) {
       if (head.state.txnRing.includes(this.#txn.id)) return { kind: 'committed', head };
       if (!this.#isCoveredBy(head)) return { kind: 'unknown', head, token: this.token };
       throwIfAborted(signal);
@@ -126,7 +126,7 @@ export class Sending {
         : await this.#catalog.read(signal);
       if (head.seq > asked.head.seq) continue;
       if (sent.error && !this.mayHaveTakenEffect) throw sent.error;
-      await backOff(this.#run, attempt, signal, sent.error);
+      await backOff(this.#run, repeats, signal, sent.error);
     }
   }
 

@@ -5,13 +5,19 @@
 
 import type { CheckpointId, ProgressEvent } from '../../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError, isStopOf } from '../../contract/errors.ts';
-import { bytesEqual, type CatalogCheckpoint, idEquals, type Receipt } from '../../format/index.ts';
+import {
+  bytesEqual,
+  type CatalogCheckpoint,
+  idEquals,
+  type Receipt,
+  type WriterIncarnation,
+} from '../../format/index.ts';
 import { committedCheckpoint, precheckCommit } from '../../plan/apply-commit.ts';
 import type { AssembledManifest } from '../../plan/assemble.ts';
 import type { Present, Rejected } from '../../plan/decision.ts';
 import { countOf } from '../../plan/file-lists.ts';
 import { checkpointsAtHand, findById } from '../../plan/state.ts';
-import type { Commit, WriterLife } from '../../plan/transaction.ts';
+import type { Commit } from '../../plan/transaction.ts';
 import { type Catalog, type Head, rejectionError } from '../catalog/index.ts';
 import {
   createRecord,
@@ -151,7 +157,10 @@ async function decideOnce(
 ): Promise<Finalised> {
   const { id, own, signal, renew: onAnswer } = options;
   for (;;) {
-    const asked = await run.catalog.ask(({ state }) => precheckCommit(state, id, life(own)), signal);
+    const asked = await run.catalog.ask(
+      ({ state }) => precheckCommit(state, id, ownIncarnation(own)),
+      signal,
+    );
     const { answer: decided, head } = asked;
     if (decided?.kind === 'present-removed') {
       throw new Error('without a manifest a removed checkpoint is never the same');
@@ -199,7 +208,7 @@ async function commit(
     id: newId(run),
     kind: 'commit',
     checkpoint: id,
-    own: life(own),
+    own: ownIncarnation(own),
     worldSize: manifest.writers.length,
     writers: manifest.writers,
     manifestKey: manifest.key,
@@ -328,7 +337,7 @@ export function outcomeUnknown(
   });
 }
 
-function life(own: OwnReceipt | undefined): WriterLife | undefined {
+function ownIncarnation(own: OwnReceipt | undefined): WriterIncarnation | undefined {
   return own && { writer: own.position.index, incarnation: own.incarnation };
 }
 

@@ -5,7 +5,7 @@
 
 import type { CheckpointId } from '../../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../../contract/errors.ts';
-import type { FileRecord, Receipt, WriterLife } from '../../format/index.ts';
+import type { FileRecord, Receipt, WriterIncarnation } from '../../format/index.ts';
 import { type AssembledManifest, Assembly, receiptProblem, type StoredReceipt } from '../../plan/assemble.ts';
 import { clashText, type NameClash, NameOwners } from '../../plan/names.ts';
 import {
@@ -26,7 +26,7 @@ const RECEIPTS_AT_ONCE = 16;
 export interface GatherOptions {
   readonly id: CheckpointId;
   /** The process of each writer whose receipt goes into the manifest, in writer order. */
-  readonly chosen: readonly WriterLife[];
+  readonly chosen: readonly WriterIncarnation[];
   /** The caller's own receipt, which need not be read again. */
   readonly own: OwnReceipt | undefined;
   readonly signal: AbortSignal | undefined;
@@ -70,8 +70,8 @@ async function* readChecked(
   { id, chosen, own, signal, onAnswer }: GatherOptions,
 ): AsyncGenerator<Receipt, void, void> {
   const at = { count: RECEIPTS_AT_ONCE, signal };
-  const read = readAhead(chosen, at, async (life, until) =>
-    own && isOf(own, life) ? own : readReceipt(run, id, life, until),
+  const read = readAhead(chosen, at, async (by, until) =>
+    own && isOf(own, by) ? own : readReceipt(run, id, by, until),
   );
   for await (const stored of read) {
     onAnswer();
@@ -81,8 +81,8 @@ async function* readChecked(
   }
 }
 
-function isOf({ position, incarnation }: OwnReceipt, life: WriterLife): boolean {
-  return position.index === life.writer && incarnation === life.incarnation;
+function isOf({ position, incarnation }: OwnReceipt, by: WriterIncarnation): boolean {
+  return position.index === by.writer && incarnation === by.incarnation;
 }
 
 function assertBelongs(run: RunContext, id: CheckpointId, stored: StoredReceipt, worldSize: number): void {

@@ -6,10 +6,9 @@
 
 import type { WriterPosition } from '../../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
-import { encodeRecord, runKey, type State } from '../../format/index.ts';
+import { encodeRecord, runKey, type State, type WriterIncarnation } from '../../format/index.ts';
 import { inEpochProblem, supersededProblem } from '../../plan/epoch.ts';
 import { incarnationOf, isPastAttempt, TXN_RING_LENGTH } from '../../plan/state.ts';
-import type { WriterLife } from '../../plan/transaction.ts';
 import { type Head, rejectionError, type SendMemory } from '../catalog/index.ts';
 import {
   backOff,
@@ -261,7 +260,7 @@ async function ensureRun(run: RunContext, signal: AbortSignal): Promise<string> 
  */
 export async function registerOwn(
   run: RunContext,
-  own: ClaimPlace & WriterLife,
+  own: ClaimPlace & WriterIncarnation,
   signal: AbortSignal,
 ): Promise<Head> {
   let head = await run.catalog.read(signal);
@@ -275,7 +274,11 @@ export async function registerOwn(
 }
 
 /** `Fenced`: a later process of this writer is registered, or lineage or epoch has passed. */
-export function assertNotOvertaken(run: RunContext, { state }: Head, own: ClaimPlace & WriterLife): void {
+export function assertNotOvertaken(
+  run: RunContext,
+  { state }: Head,
+  own: ClaimPlace & WriterIncarnation,
+): void {
   const rejected = inEpochProblem(state, own) ?? supersededProblem(state, own);
   const context = { store: run.store.uri, attempt: state.attempt, writer: own.writer };
   if (rejected) throw rejectionError(rejected, context);

@@ -14,7 +14,7 @@ import {
   parseUploadId,
   parseUploadKey,
   uploadsPrefix,
-  type WriterLife,
+  type WriterIncarnation,
 } from '../../format/index.ts';
 import { type ListedClaim, listClaims } from '../records/index.ts';
 import type { RunContext } from '../run/index.ts';
@@ -22,7 +22,7 @@ import type { RunContext } from '../run/index.ts';
 /** Ages are by the store's clock. */
 export class Traces {
   /** Receipts of all lives of the writers, including lives that no longer count. */
-  readonly receipts: WriterLife[] = [];
+  readonly receipts: WriterIncarnation[] = [];
   /** Total size of the payload objects present, of all lives. */
   uploadedBytes = 0;
   /** By writer: age of its newest payload object. */

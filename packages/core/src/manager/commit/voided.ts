@@ -6,8 +6,7 @@
 
 import type { VoidedDeliveries } from '../../contract/checkpoint-manager.ts';
 import { throwIfAborted, toCheckpointError } from '../../contract/errors.ts';
-import { parseReceiptKey, type State } from '../../format/index.ts';
-import type { WriterLife } from '../../plan/transaction.ts';
+import { parseReceiptKey, type State, type WriterIncarnation } from '../../format/index.ts';
 import { type ClaimPlace, readClaim, withDeadline } from '../records/index.ts';
 import { listVersions, type RunContext } from '../run/index.ts';
 import { isOpen } from './begun.ts';
@@ -25,7 +24,7 @@ export async function tellVoided(
   run: RunContext,
   state: State,
   options: ClaimPlace &
-    WriterLife & { readonly onVoided: OnVoided; readonly signal: AbortSignal | undefined },
+    WriterIncarnation & { readonly onVoided: OnVoided; readonly signal: AbortSignal | undefined },
 ): Promise<void> {
   const { incarnation, signal, onVoided } = options;
   if (incarnation === 0) return;
@@ -50,7 +49,7 @@ export async function tellVoided(
 async function findVoided(
   run: RunContext,
   state: State,
-  own: ClaimPlace & WriterLife & { readonly signal: AbortSignal },
+  own: ClaimPlace & WriterIncarnation & { readonly signal: AbortSignal },
 ): Promise<VoidedDeliveries | null> {
   const { writer, signal } = own;
   const found = new Map<number, bigint[]>();
@@ -75,7 +74,7 @@ async function findVoided(
 
 async function unlisted(
   run: RunContext,
-  own: ClaimPlace & WriterLife & { readonly signal: AbortSignal },
+  own: ClaimPlace & WriterIncarnation & { readonly signal: AbortSignal },
 ): Promise<VoidedDeliveries> {
   const by = await processOf(run, { ...own, incarnation: own.incarnation - 1 }, own.signal);
   return { writer: own.writer, versions: [], isComplete: false, ...by };
@@ -83,7 +82,7 @@ async function unlisted(
 
 async function processOf(
   run: RunContext,
-  place: ClaimPlace & WriterLife,
+  place: ClaimPlace & WriterIncarnation,
   signal: AbortSignal,
 ): Promise<Pick<VoidedDeliveries, 'process' | 'life'>> {
   const claim = await readClaim(run, place, signal);

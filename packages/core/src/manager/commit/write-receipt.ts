@@ -55,15 +55,15 @@ export async function deliver(
   const { id, runId, writer: position, incarnation } = delivery;
   const files = [...delivery.files].sort((a, b) => compareUtf8(a.name, b.name));
   const slices = sliceFiles(files, run.recordLimits.filesBytesMax);
-  const life = { id, writer: position.index, incarnation };
+  const by = { id, writer: position.index, incarnation };
   // Field by field: an encoded record keeps members that the schema does not name, such as those of
   // a newer minor version.
   const receipt: Receipt = {
     format: undefined,
-    ...life,
+    ...by,
     worldSize: position.count,
     files: slices.length > 1 ? [] : files,
-    fileLists: slices.length > 1 ? await writeLists(run, life, slices, signal) : [],
+    fileLists: slices.length > 1 ? await writeLists(run, by, slices, signal) : [],
     bases: delivery.bases,
     metrics: delivery.metrics,
     metadata: delivery.metadata,
@@ -114,21 +114,21 @@ function otherMetaText({ writer, id }: Delivery): string {
  */
 async function writeLists(
   run: RunContext,
-  life: Pick<Receipt, 'id' | 'writer' | 'incarnation'>,
+  by: Pick<Receipt, 'id' | 'writer' | 'incarnation'>,
   slices: readonly (readonly FileRecord[])[],
   signal: AbortSignal | undefined,
 ): Promise<FileListRef[]> {
   const refs: FileListRef[] = [];
   const at = { count: LISTS_AT_ONCE, signal };
   const written = readAhead(slices, at, async (files, until) => {
-    const { bytes, sha256: digest } = encodeRecord('file-list', { format: undefined, ...life, files });
-    const key = fileListKey(life, digest);
+    const { bytes, sha256: digest } = encodeRecord('file-list', { format: undefined, ...by, files });
+    const key = fileListKey(by, digest);
     const created = await bounded(run, 'writing a list of files', until, (limit) =>
       createRecord(run, key, bytes, limit),
     );
     if (created.isOurs) return fileListRef(files, digest);
     throw new CheckpointError('Corrupt', `${key} has bytes that do not match its name`, {
-      context: { store: run.store.uri, key, version: life.id.version },
+      context: { store: run.store.uri, key, version: by.id.version },
     });
   });
   for await (const ref of written) refs.push(ref);

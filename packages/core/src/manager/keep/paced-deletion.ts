@@ -67,15 +67,15 @@ export class PacedDeletion {
     const { clock, settings } = this.#run;
     const untilMs = clock.monotonicMs() + settings.retryTimeoutMs;
     let left = batch;
-    for (let attempt = 0; ; attempt++) {
+    for (let repeats = 0; ; repeats++) {
       const failed = await this.#send(left);
       const repeatable = failed.filter(({ error }) => isUnanswered(error));
-      const isLast = attempt >= settings.retryCountMax || clock.monotonicMs() >= untilMs;
+      const isLast = repeats >= settings.retryCountMax || clock.monotonicMs() >= untilMs;
       for (const each of failed)
         if (isLast || !isUnanswered(each.error)) this.hold(each.object.key, each.error);
       if (isLast || repeatable.length === 0) return;
       left = repeatable.map(({ object }) => object);
-      await backOff(this.#run, attempt, this.#signal, repeatable[0]?.error);
+      await backOff(this.#run, repeats, this.#signal, repeatable[0]?.error);
     }
   }
 

@@ -13,7 +13,7 @@ import { requireById } from '../../plan/select.ts';
 import type { TransferOptions, UploadedFile, UploadItem } from '../../transfer/index.ts';
 import { type Head, rejectionError } from '../catalog/index.ts';
 import { deliver, finalise, type Membership } from '../commit/index.ts';
-import { leaseCheckpoint, type Reading, readOriginal } from '../read/index.ts';
+import { type CommittedFiles, leaseCheckpoint, readOriginal } from '../read/index.ts';
 import { type OwnReceipt, recordingOf, type Said, type Slice } from '../records/index.ts';
 import { plannedCheckpoint, type RunContext, transferOptions } from '../run/index.ts';
 
@@ -81,7 +81,7 @@ interface Share {
 
 class Copying {
   readonly #copy: Copy;
-  readonly #original: Reading;
+  readonly #original: CommittedFiles;
   readonly #membership: Membership;
   readonly #options: Bounded;
   /** Id of the copy. */
@@ -93,7 +93,7 @@ class Copying {
   #own: OwnReceipt | undefined;
   #reusedBytes = 0;
 
-  constructor(copy: Copy, original: Reading, membership: Membership, options: Bounded) {
+  constructor(copy: Copy, original: CommittedFiles, membership: Membership, options: Bounded) {
     this.#copy = copy;
     this.#original = original;
     this.#membership = membership;
@@ -212,12 +212,12 @@ class Copying {
   #item({ writer, file }: WritersFile): Omit<UploadItem, 'source'> {
     const run = this.#copy.target;
     const { name } = file;
-    const life = { id: this.#id, writer, incarnation: this.#incarnationOf(writer), name };
+    const by = { id: this.#id, writer, incarnation: this.#incarnationOf(writer), name };
     const drawn = () => run.random.hex(DRAWN_DIGITS);
-    const key = () => payloadKey({ ...life, nonce: `${this.#tag}${drawn()}` });
+    const key = () => payloadKey({ ...by, nonce: `${this.#tag}${drawn()}` });
     // No tag: such an object may be left without having been compared, so no mirror may reuse it.
-    const copyKey = () => payloadKey({ ...life, nonce: drawn() });
-    return { name, key, copyKey, ...recordingOf(run, life) };
+    const copyKey = () => payloadKey({ ...by, nonce: drawn() });
+    return { name, key, copyKey, ...recordingOf(run, by) };
   }
 
   /**
@@ -241,7 +241,7 @@ class Copying {
   #deliver(index: number, { said, files }: Share): Promise<OwnReceipt> {
     const { runId, writer } = this.#membership;
     const { metrics, metadata, suspicions, taken, directories } = said;
-    const life = {
+    const by = {
       id: this.#id,
       runId,
       writer: { ...writer, index },
@@ -250,7 +250,7 @@ class Copying {
     // The copy has no bases: it owns all of its files, even if the original refers to other
     // checkpoints.
     const says = { bases: [], metrics, metadata, suspicions, taken, directories };
-    return deliver(this.#copy.target, { ...life, files, ...says }, this.#options.signal);
+    return deliver(this.#copy.target, { ...by, files, ...says }, this.#options.signal);
   }
 
   async #commit(): Promise<CatalogCheckpoint> {

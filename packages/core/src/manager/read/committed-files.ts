@@ -7,7 +7,7 @@ import { readManifest, readNamedSlices, type Slice } from '../records/index.ts';
 import type { RunContext } from '../run/index.ts';
 
 /** A committed checkpoint: its manifest, and its files a few at a time. */
-export interface Reading {
+export interface CommittedFiles {
   readonly manifest: Manifest;
   slices(signal: AbortSignal): AsyncIterable<Slice>;
 }
@@ -16,7 +16,7 @@ export async function readCommitted(
   run: RunContext,
   checkpoint: CatalogCheckpoint,
   signal: AbortSignal,
-): Promise<Reading> {
+): Promise<CommittedFiles> {
   const manifest = await readManifest(run, checkpoint, signal);
   return { manifest, slices: (until) => readNamedSlices(run, manifest, { signal: until }) };
 }
@@ -29,7 +29,7 @@ export async function readOriginal(
   run: RunContext,
   checkpoint: CatalogCheckpoint,
   signal: AbortSignal,
-): Promise<Reading> {
+): Promise<CommittedFiles> {
   try {
     const { manifest, slices } = await readCommitted(run, checkpoint, signal);
     return { manifest, slices: (until) => asLent(slices(until)) };
@@ -53,7 +53,7 @@ function lentError(error: unknown): unknown {
 }
 
 /** The content of a checkpoint, as far as a reader can see it. */
-export async function contentOf({ manifest, slices }: Reading, signal: AbortSignal): Promise<Content> {
+export async function contentOf({ manifest, slices }: CommittedFiles, signal: AbortSignal): Promise<Content> {
   const content = new Content(manifest.worldSize);
   for await (const { writer, said, files } of slices(signal)) content.add(writer, said, files);
   return content;

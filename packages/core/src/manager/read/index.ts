@@ -1,6 +1,6 @@
 /** Reads committed checkpoints under a lease. */
 
-export { contentOf, type Reading, readCommitted, readOriginal } from './committed-files.ts';
+export { type CommittedFiles, contentOf, readCommitted, readOriginal } from './committed-files.ts';
 export { diff } from './diff.ts';
 export { LeaseHolder } from './lease.ts';
 export { callersLeases, listLeases, releaseLease, takeLease } from './leases.ts';

@@ -12,8 +12,8 @@ import {
   decodeRecord,
   encodeRecord,
   parseClaimKey,
+  type WriterIncarnation,
 } from '../../format/index.ts';
-import type { WriterLife } from '../../plan/transaction.ts';
 import type { RunParts } from './parts.ts';
 import { newId } from './record-io.ts';
 import { createRecord, getOrNull } from './records.ts';
@@ -87,7 +87,7 @@ async function findClaim(
 
 async function create(
   run: RunParts,
-  place: ClaimPlace & WriterLife,
+  place: ClaimPlace & WriterIncarnation,
   life: string | undefined,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -153,7 +153,7 @@ async function isAmong(
 
 async function lifeOf(
   run: RunParts,
-  place: ClaimPlace & WriterLife,
+  place: ClaimPlace & WriterIncarnation,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   return (await readClaim(run, place, signal))?.life;
@@ -162,7 +162,7 @@ async function lifeOf(
 /** `null`: a sweep has deleted the claim, because its epoch has passed. */
 export async function readClaim(
   run: RunParts,
-  place: ClaimPlace & WriterLife,
+  place: ClaimPlace & WriterIncarnation,
   signal: AbortSignal | undefined,
 ): Promise<Claim | null> {
   const key = claimKey(place);
@@ -176,7 +176,7 @@ async function listIncarnations(run: RunParts, place: ClaimPlace, signal: AbortS
   return claims.map(({ incarnation }) => incarnation).sort((a, b) => b - a);
 }
 
-export interface ListedClaim extends WriterLife {
+export interface ListedClaim extends WriterIncarnation {
   readonly createdAtMs: number;
   readonly storeTimeMs: number;
 }
@@ -204,7 +204,7 @@ async function listBelow(
   return claims;
 }
 
-export function highestOfEach(claims: readonly WriterLife[]): WriterLife[] {
+export function highestOfEach(claims: readonly WriterIncarnation[]): WriterIncarnation[] {
   const highest = new Map<number, number>();
   for (const { writer, incarnation } of claims) {
     highest.set(writer, Math.max(incarnation, highest.get(writer) ?? 0));

@@ -12,10 +12,10 @@ import {
   receiptsPrefix,
   type State,
   sha256,
+  type WriterIncarnation,
 } from '../../format/index.ts';
 import { chooseReceipts, type StoredReceipt } from '../../plan/assemble.ts';
 import { receiptPlaces } from '../../plan/file-lists.ts';
-import type { WriterLife } from '../../plan/transaction.ts';
 import { readManifest } from './manifest.ts';
 import type { RunParts } from './parts.ts';
 import { getOrNull } from './records.ts';
@@ -36,8 +36,8 @@ export async function listReceipts(
   state: State,
   id: CheckpointId,
   signal: AbortSignal | undefined,
-): Promise<{ chosen: WriterLife[]; missing: number[]; storeTimeMs: number }> {
-  const listed: WriterLife[] = [];
+): Promise<{ chosen: WriterIncarnation[]; missing: number[]; storeTimeMs: number }> {
+  const listed: WriterIncarnation[] = [];
   let storeTimeMs = 0;
   for await (const page of run.records.list(receiptsPrefix(id), { signal })) {
     storeTimeMs ||= page.storeTimeMs;
@@ -52,12 +52,12 @@ export async function listReceipts(
 export async function readReceipt(
   run: RunParts,
   id: CheckpointId,
-  life: WriterLife,
+  by: WriterIncarnation,
   signal: AbortSignal | undefined,
 ): Promise<StoredReceipt> {
-  const found = await findReceipt(run, id, life, signal);
+  const found = await findReceipt(run, id, by, signal);
   if (found) return found;
-  const key = receiptKey(id, life.writer, life.incarnation);
+  const key = receiptKey(id, by.writer, by.incarnation);
   // It was listed, so it did exist. Receipts are deleted only after this epoch has passed, and the
   // next look at the catalog will show that.
   throw new CheckpointError('Unavailable', `${key} was listed but cannot be read`, {
@@ -69,10 +69,10 @@ export async function readReceipt(
 export async function findReceipt(
   run: RunParts,
   id: CheckpointId,
-  life: WriterLife,
+  by: WriterIncarnation,
   signal: AbortSignal | undefined,
 ): Promise<StoredReceipt | undefined> {
-  const key = receiptKey(id, life.writer, life.incarnation);
+  const key = receiptKey(id, by.writer, by.incarnation);
   const bytes = await getOrNull(run.records, key, signal);
   if (!bytes) return undefined;
   return {

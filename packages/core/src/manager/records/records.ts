@@ -62,7 +62,7 @@ async function createAndCompare(
   { key, bytes, sent }: { key: string; bytes: Uint8Array; sent: { mayBeThere: boolean } },
   signal: AbortSignal | undefined,
 ): Promise<Created> {
-  for (let attempt = 0; ; attempt++) {
+  for (let repeats = 0; ; repeats++) {
     try {
       await run.records.create(key, bytes, { crc32c: crc32c(bytes), signal });
       return { isOurs: true };
@@ -74,7 +74,7 @@ async function createAndCompare(
       if (found) return bytesEqual(found, bytes) ? { isOurs: true } : { isOurs: false, bytes: found };
       // Not there. Either the request was lost, or a collector deleted the object at once, which
       // happens only to records of a passed epoch.
-      await backOff(run, attempt, signal, toCheckpointError(error));
+      await backOff(run, repeats, signal, toCheckpointError(error));
     }
   }
 }
@@ -97,15 +97,15 @@ export function isUnreadable(error: unknown): error is CheckpointError {
 /** Waits between the calls of a loop that a deadline bounds. `error`: of the last call. */
 export async function backOff(
   run: RecordIo,
-  attempt: number,
+  repeats: number,
   signal: AbortSignal | undefined,
   error?: CheckpointError,
 ): Promise<void> {
   const { clock, random, settings, logger } = run;
   const { retryDelayMsBase: delayMsBase, retryDelayMsMax: delayMsMax } = settings;
-  const delayMs = repeatDelayMs(error, attempt, { delayMsBase, delayMsMax, random });
+  const delayMs = repeatDelayMs(error, repeats, { delayMsBase, delayMsMax, random });
   if (isUnanswered(error)) {
-    logger.log('info', `${error.code}: ${error.message}; try ${attempt + 2} in ${Math.round(delayMs)} ms`);
+    logger.log('info', `${error.code}: ${error.message}; try ${repeats + 2} in ${Math.round(delayMs)} ms`);
   }
   await pauseBeforeRepeat(error, delayMs, { clock, signal });
 }

@@ -14,7 +14,7 @@ import {
   type Manifest,
   type Receipt,
   type ReceiptRef,
-  type WriterLife,
+  type WriterIncarnation,
 } from '../../format/index.ts';
 import {
   listProblem,
@@ -41,7 +41,7 @@ export type Said = Pick<Receipt, 'bases' | 'metrics' | 'metadata' | 'suspicions'
  * Files of one writer that one record holds, sorted by name. Each writer has at least one slice,
  * which may be empty.
  */
-export interface Slice extends WriterLife {
+export interface Slice extends WriterIncarnation {
   /** The same in all slices of a writer. */
   readonly said: Said;
   /** The first slice of its writer. */

@@ -2,7 +2,7 @@
 
 import { CheckpointError, type ErrorContext, isCheckpointError } from '../../contract/errors.ts';
 import type { Decided } from '../../plan/transaction.ts';
-import { type AppendResult, type Asked, type Head, rejectionError } from '../catalog/index.ts';
+import { type AppendResult, type CatalogAnswer, type Head, rejectionError } from '../catalog/index.ts';
 import { newId } from '../records/index.ts';
 import type { RunContext } from './context.ts';
 import { assertNotLost, NOTHING_TOLD } from './lost-catalog.ts';
@@ -60,7 +60,7 @@ export function askRun<T>(
   run: RunContext,
   question: (head: Head) => T,
   signal: AbortSignal | undefined,
-): Promise<Asked<T>> {
+): Promise<CatalogAnswer<T>> {
   return orLost(run, signal, () => run.catalog.ask((head) => question(requireRun(run, head)), signal));
 }
 
