@@ -82,6 +82,14 @@ test('rules are the same if they and the grace are', () => {
   expect(samePolicy(lowest, highest)).toBe(false);
 });
 
+test('the value of a rule is compared whole, whatever it consists of', () => {
+  const rules = (keepEvery: unknown) => ({ ...NO_RULES, keepEvery: keepEvery as bigint });
+  const value = (name: string) => [{ name, counts: [1, 2] }, 'all'];
+  expect(samePolicy(rules(value('paper')), rules(value('paper')))).toBe(true);
+  for (const other of [value('demo'), [...value('paper'), 1], 5n, []])
+    expect(samePolicy(rules(value('paper')), rules(other))).toBe(false);
+});
+
 describe('a rule that only a newer version knows', () => {
   const newer = { ...NO_RULES, keepFirst: 2 };
   const [best] = policyRecord({ keepBest: [{ metric: 'loss', mode: 'min', count: 1 }] }).keepBest;

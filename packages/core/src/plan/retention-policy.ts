@@ -87,13 +87,14 @@ export function samePolicy(a: Policy, b: Policy): boolean {
   return a.graceMs === b.graceMs && RULE_NAMES.every((name) => isSame(a[name], b[name]));
 }
 
-function isSame(a: Policy[RuleName], b: Policy[RuleName]): boolean {
-  if (!Array.isArray(a) || !Array.isArray(b)) return a === b;
-  return a.length === b.length && a.every((rule, index) => isSameBest(rule, b[index]));
-}
-
-function isSameBest(a: KeepBestRecord, b: KeepBestRecord | undefined): boolean {
-  return a.metric === b?.metric && a.highest === b.highest && a.count === b.count;
+/** Deep, so that it holds for the value of any rule. */
+function isSame(a: unknown, b: unknown): boolean {
+  if (a === null || b === null || typeof a !== 'object' || typeof b !== 'object') return a === b;
+  const entries = Object.entries(a);
+  return (
+    entries.length === Object.keys(b).length &&
+    entries.every(([name, value]) => isSame(value, (b as Record<string, unknown>)[name]))
+  );
 }
 
 /**
