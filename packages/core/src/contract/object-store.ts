@@ -260,8 +260,9 @@ export interface OpenUpload {
 export interface Upload {
   readonly key: string;
   /**
-   * Everything another process needs to resume or abort the upload. May be a bearer secret: it is
-   * stored, never logged.
+   * Everything another process needs to resume or abort the upload. Different for each upload, also
+   * where `capabilities.resumesUploads` is false. May be a bearer secret: it is stored, never
+   * logged.
    */
   readonly token: string;
   /**

@@ -117,7 +117,8 @@ export class Assembly {
     this.#recordBytes += stored.recordBytes;
     this.#refs.push(receiptRef(stored, this.#worldSize));
     const isSmall = this.#recordBytes <= this.#limits.repeatedBytesMax && receipt.fileLists.length === 0;
-    const share = { writer, incarnation, receiptKey: key, receiptSha256, files, taken, directories };
+    const life = { writer, incarnation, receiptKey: key, receiptSha256 };
+    const share: Required<WriterShare> = { ...life, files, taken, directories };
     if (isSmall) this.#shares?.push(share);
     else this.#shares = undefined;
     // Metadata that the manifest does not repeat need not be held.

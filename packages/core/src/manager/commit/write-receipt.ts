@@ -33,8 +33,8 @@ import { type FinaliseOptions, finaliseOnce, outcomeUnknown } from './finalise.t
 /** Each has about 1 MiB. */
 const LISTS_AT_ONCE = 4;
 
-/** What one writer delivers. */
-export interface Delivery extends Said {
+/** What one writer delivers. `Required`: a field that is forgotten does not compile. */
+export interface Delivery extends Required<Said> {
   readonly id: CheckpointId;
   readonly runId: string;
   readonly writer: WriterPosition;
@@ -58,7 +58,7 @@ export async function deliver(
   const by = { id, writer: position.index, incarnation };
   // Field by field: an encoded record keeps members that the schema does not name, such as those of
   // a newer minor version.
-  const receipt: Receipt = {
+  const receipt: Required<Receipt> = {
     format: undefined,
     ...by,
     worldSize: position.count,

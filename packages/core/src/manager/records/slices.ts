@@ -35,7 +35,10 @@ import { getByDigest, isUnreadable } from './records.ts';
 const RECORDS_AT_ONCE = 8;
 
 /** What a writer recorded besides its files. */
-export type Said = Pick<Receipt, 'bases' | 'metrics' | 'metadata' | 'suspicions' | 'taken' | 'directories'>;
+export type Said = Omit<
+  Receipt,
+  'format' | 'id' | 'writer' | 'incarnation' | 'worldSize' | 'files' | 'fileLists'
+>;
 
 /**
  * Files of one writer that one record holds, sorted by name. Each writer has at least one slice,
@@ -167,7 +170,7 @@ function* repeatedSlices(manifest: Manifest, { writer: wanted }: SliceOptions): 
     const { writer, incarnation, files, taken, directories } = share;
     if (wanted !== undefined && writer !== wanted) continue;
     const all = index === 0 ? { bases, metrics, metadata, suspicions } : nothing;
-    const said = { ...all, taken, directories };
+    const said: Required<Said> = { ...all, taken, directories };
     yield { writer, incarnation, said, isFirst: true, files, listKey: undefined };
   }
 }
