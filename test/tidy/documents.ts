@@ -1,55 +1,7 @@
 /** Rules that keep documents and code consistent. */
 
 import { isTest, type Repository, resolveFrom } from './repository.ts';
-import { stringsOf, withoutComments } from './syntax.ts';
-
-/** Keys of the object literal `export const NAME = {…}`, one level down. */
-function keysOf(source: string, name: string): string[] {
-  const body = new RegExp(`^export const ${name}\\b[^\\n]*\\{\\n([\\s\\S]*?)^\\}`, 'm').exec(
-    withoutComments(source),
-  );
-  return Array.from((body?.[1] ?? '').matchAll(/^ {2}(\w+): /gm), (match) => match[1] ?? '');
-}
-
-/** First cells of table rows that hold one name in code: "| `Name` | …". */
-function namesInTables(document: string): string[] {
-  return Array.from(document.matchAll(/^\| *`(\w+)` *\|/gm), (match) => match[1] ?? '');
-}
-
-interface Documented {
-  /** The code that defines the names. The rule applies once this code exists. */
-  readonly source: string;
-  readonly constant: string;
-  /** A document with a table whose rows begin with the names. */
-  readonly document: string;
-}
-
-function tableDiffers(repository: Repository, { source, constant, document }: Documented): string[] {
-  const code = repository.get(source);
-  if (code === undefined) return [];
-  const keys = keysOf(code, constant);
-  if (keys.length === 0)
-    return [`${source}: no ${constant} found; correct the rule in test/tidy/documents.ts`];
-  const text = repository.get(document);
-  if (text === undefined) return [`${document}: missing; it lists ${constant} of ${source}`];
-  const names = namesInTables(text);
-  return [
-    ...keys.filter((key) => !names.includes(key)).map((key) => `${document}: no row for \`${key}\``),
-    ...names
-      .filter((name) => !keys.includes(name))
-      .map((name) => `${document}: \`${name}\` is not in ${source}`),
-  ];
-}
-
-export function undocumentedErrors(repository: Repository): string[] {
-  const source = 'packages/core/src/contract/errors.ts';
-  return tableDiffers(repository, { source, constant: 'ERROR_CODES', document: 'docs/errors.md' });
-}
-
-export function undocumentedSettings(repository: Repository): string[] {
-  const source = 'packages/core/src/contract/settings.ts';
-  return tableDiffers(repository, { source, constant: 'SETTINGS', document: 'docs/settings.md' });
-}
+import { stringsOf } from './syntax.ts';
 
 /** Each invariant in docs/format.md (I0, I1, …) must appear in the name of a test. */
 export function invariantsWithoutTest(repository: Repository): string[] {

@@ -1,7 +1,7 @@
 /** Rules about files: their names, whether they are used, and which files an adapter has. */
 
 import { isCode, isTest, packageFolder, type Repository, resolveFrom } from './repository.ts';
-import { codeOnly, stringsOf } from './syntax.ts';
+import { codeOnly, importsOf, stringsOf } from './syntax.ts';
 
 const EMPTY_WORDS = new Set(['util', 'utils', 'helper', 'helpers', 'misc']);
 
@@ -31,13 +31,21 @@ const CLOUD_FILES = [
   ...['client', 'copy', 'credentials', 'headers', 'inspect', 'objects', 'open-uploads'],
 ];
 
-/** The same file names in every adapter, so that two can be read side by side. */
+/**
+ * The same file names in every adapter, so that two can be read side by side. An adapter that
+ * extends the store of `cloud-http` has more of them.
+ */
 export function adaptersWithOtherFiles(repository: Repository): string[] {
   const folders = new Set([...repository.keys()].map(packageFolder));
+  const overHttp = new Set(
+    [...repository]
+      .filter(([path, text]) => isCode(path) && importsOf(text).includes('@holdfast/cloud-http'))
+      .map(([path]) => packageFolder(path)),
+  );
   return [...folders]
     .filter((folder) => folder?.startsWith('packages/store-'))
     .flatMap((folder) => {
-      const names = folder === 'packages/store-local' ? ADAPTER_FILES : CLOUD_FILES;
+      const names = overHttp.has(folder) ? CLOUD_FILES : ADAPTER_FILES;
       return names.map((name) => `${folder}/src/${name}.ts`);
     })
     .filter((path) => !repository.has(path))

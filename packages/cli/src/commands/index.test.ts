@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { GLOBAL_OPTIONS } from '../common-options.ts';
 import { COMMANDS } from './index.ts';
 
 const MANUAL = readFileSync(new URL('../../../../docs/cli.md', import.meta.url), 'utf8');
@@ -25,4 +26,10 @@ describe('docs/cli.md', () => {
       expect([...new Set(namesBelow(heading))].sort()).toEqual(names);
     },
   );
+
+  it('names every option', () => {
+    const options = [...COMMANDS.flatMap((command) => command.options), ...GLOBAL_OPTIONS];
+    const missing = options.filter(({ name }) => !new RegExp(`--${name}(?![a-z-])`).test(MANUAL));
+    expect(missing.map(({ name }) => name)).toEqual([]);
+  });
 });
