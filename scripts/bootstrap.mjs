@@ -28,6 +28,9 @@ const STARTED_MS = Date.now();
 const LOCK_POLL_MS = 200;
 const LOCK_WAIT_MS_MAX = 15 * 60_000;
 
+/** Commands of pnpm that install and write the lockfile. One that is behind must not stop them. */
+const INSTALLING = new Set(['install', 'i', 'add', 'remove', 'rm', 'update', 'up']);
+
 class BootstrapError extends Error {}
 
 function say(line) {
@@ -216,7 +219,8 @@ async function main([command, ...args]) {
   );
   const env = childEnv({ env: process.env, path: PATH });
   if (command === '--path') return void process.stdout.write(`${PATH}\n`);
-  await installDependencies(env);
+  const installsItself = command === 'pnpm' && args.some((word) => INSTALLING.has(word));
+  if (!installsItself) await installDependencies(env);
   if (command !== '--cli') return become(command, args, { cwd: ROOT, env });
   await buildCli(env, node);
   become(node, [CLI_BUNDLE, ...args], { env: process.env });

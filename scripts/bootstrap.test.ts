@@ -92,3 +92,22 @@ describe('bootstrap, where it may not write', () => {
     },
   );
 });
+
+describe('bootstrap, where the lockfile is behind a package.json', () => {
+  beforeEach(() => {
+    const bin = join(cache, `pnpm-${PNPM_VERSION}`, 'bin');
+    mkdirSync(bin, { recursive: true });
+    const program = "const words = process.argv.slice(2); console.log(words.join(' '));";
+    const refuses = "process.exitCode = words.includes('--frozen-lockfile') ? 1 : 0;";
+    writeFileSync(join(bin, 'pnpm.cjs'), `${program}\n${refuses}\n`);
+  });
+
+  test.each([['install'], ['--filter @holdfast/core add some-package']])('pnpm %s corrects it', (words) => {
+    expect(bootstrap('pnpm', ...words.split(' '))).toMatchObject({ status: 0, stdout: `${words}\n` });
+  });
+
+  test('any other command ends with what pnpm said', () => {
+    const last = 'holdfast: pnpm install failed; its own words are above';
+    expect(bootstrap('pnpm', 'ls')).toEqual({ status: 1, stdout: '', last });
+  });
+});
