@@ -24,13 +24,13 @@ export const LIFE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/records/claims.ts',
     find: 'await assertNotSuperseded(run, place, { life, lower }, signal);',
     replace: '',
-    seed: FIRST_LIFE_SEED + 5,
+    seed: FIRST_LIFE_SEED + 12,
   },
   'a claim that is found counts without being registered': {
     file: 'manager/commit/join.ts',
     find: 'const isFirst = incarnation === 0 && life === undefined;',
     replace: 'const isFirst = !isNew || (incarnation === 0 && life === undefined);',
-    seed: FIRST_LIFE_SEED + 8,
+    seed: FIRST_LIFE_SEED + 12,
   },
   'a life restores before it joins': {
     file: 'manager/manager.ts',
@@ -54,7 +54,7 @@ export const LIFE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/records/claims.ts',
     find: 'if (life !== undefined) await assertNotRolledBack(run, place, life, signal);',
     replace: '',
-    seed: FIRST_LIFE_SEED + 23,
+    seed: FIRST_LIFE_SEED + 34,
   },
   'claims are swept with their lineage': {
     file: 'plan/sweep.ts',
@@ -79,7 +79,7 @@ export const LIFE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'transfer/store-parts.ts',
     find: 'const isLike = found.crc32c === undefined ? isAcknowledged : found.crc32c === whole.crc32c;',
     replace: 'const isLike = !isAcknowledged || found.crc32c === whole.crc32c;',
-    seed: FIRST_LIFE_SEED + 313,
+    seed: FIRST_LIFE_SEED + 483,
   },
   'the record of an upload goes before its end is known': {
     file: 'transfer/store-parts.ts',

@@ -25,13 +25,13 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/mend/rebuild.ts',
     find: MARK,
     replace: 'const mark = { isOurs: true };',
-    seed: FIRST_LOSING_SEED + 21,
+    seed: FIRST_LOSING_SEED + 41,
   },
   "a rebuild takes another's mark for its own": {
     file: 'manager/mend/rebuild.ts',
     find: "if (!mark.isOurs) throw conflict(run, 'another rebuild or a new writer came first');",
     replace: '',
-    seed: FIRST_LOSING_SEED + 21,
+    seed: FIRST_LOSING_SEED + 300,
   },
   'a rebuild deletes its mark before its entry is there': {
     file: 'manager/mend/rebuild.ts',
@@ -43,13 +43,13 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/catalog/catalog.ts',
     find: 'highestOf(seqs) <= entry.seq && (await this.#row.isNewest(entry, seqs, signal));',
     replace: 'highestOf(seqs) <= entry.seq;',
-    seed: FIRST_LOSING_SEED + 199,
+    seed: FIRST_LOSING_SEED + 451,
   },
   'the newest entry is believed although the one that it follows is gone': {
     file: 'manager/catalog/catalog.ts',
     find: 'if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);',
     replace: 'if (entry) return this.remember(entry);',
-    seed: FIRST_LOSING_SEED + 332,
+    seed: FIRST_LOSING_SEED + 612,
   },
   'an entry that was the newest is believed although another look shows a higher one': {
     file: 'manager/catalog/catalog-row.ts',
@@ -61,7 +61,7 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/catalog/catalog-row.ts',
     find: 'ROW_LENGTH = 4',
     replace: 'ROW_LENGTH = 2',
-    seed: FIRST_LOSING_SEED + 1226,
+    seed: FIRST_LOSING_SEED + 1717,
   },
   'a run is begun where a catalog was lost': {
     file: 'manager/run/lost-catalog.ts',
