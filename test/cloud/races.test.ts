@@ -15,17 +15,19 @@ const ROUNDS = 30;
 const FILE_BYTES = 1000;
 
 /**
- * A long run has the full size on every cloud. A short run has every head start of a rival once,
- * and fewer competitors on clouds other than S3.
+ * A short run has every head start of a rival once, and fewer competitors, of which S3 has the
+ * most.
  */
 function extentOn(cloud: Cloud) {
-  const isWhole = cloud === S3 || LONG_COUNT > 0;
+  if (LONG_COUNT > 0)
+    return { createRounds: 50, commitRounds: ROUNDS, finisherCount: 64, processCount: 8, attemptCount: 64 };
+  const competitorCount = cloud === S3 ? 32 : 16;
   return {
-    createRounds: isWhole ? 50 : 20,
-    commitRounds: LONG_COUNT > 0 ? ROUNDS : HEAD_STARTS,
-    finisherCount: isWhole ? 64 : 16,
-    processCount: isWhole ? 8 : 4,
-    attemptCount: isWhole ? 64 : 16,
+    createRounds: 20,
+    commitRounds: HEAD_STARTS,
+    finisherCount: competitorCount,
+    processCount: 4,
+    attemptCount: competitorCount,
   };
 }
 

@@ -10,10 +10,11 @@ import { pathToFileURL } from 'node:url';
 import { openCheckpointManager } from '@holdfast/stores';
 import { SeededRandom } from '@holdfast/testkit';
 import { afterAll, expect, test } from 'vitest';
+import { LONG_COUNT } from '../cloud/config.ts';
 import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
 import { Program } from '../e2e/program.ts';
 
-const ROUNDS = 12;
+const ROUNDS = LONG_COUNT > 0 ? 12 : 6;
 const WRITERS = 2;
 
 const directory = mkdtempSync(join(tmpdir(), 'holdfast-kill-'));
