@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+import LongestFirst from './scripts/longest-first.ts';
 
 // Without 'module': what it leads to in some packages is for bundlers, and Node cannot load it.
 const conditions = ['holdfast-source', 'node', 'import', 'default'];
@@ -10,6 +11,7 @@ export default defineConfig({
   test: {
     reporters: ['default', './test/count-reporter.ts'],
     testTimeout: 30_000,
+    sequence: { sequencer: LongestFirst },
     // Much of the time is spent waiting for servers: on two cores, two files at a time are a third faster.
     maxWorkers: Math.max(2, availableParallelism() - 1),
     projects: [

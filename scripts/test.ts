@@ -6,15 +6,23 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { countsLine, type TestCounts } from '../test/count-reporter.ts';
 import { CHECKS, PACK, runStep, runSteps, SERVERS } from './steps.ts';
+
+/** Every test file runs in a new process, which would compile vitest and the SDKs again. */
+const COMPILE_CACHE = fileURLToPath(new URL('../node_modules/.cache/holdfast-vitest', import.meta.url));
 
 function runTests(vitestArgs: readonly string[]): TestCounts {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-counts-'));
   const file = join(directory, 'counts.json');
   try {
     const step = { name: 'tests', command: ['vitest', 'run', ...vitestArgs] } as const;
-    const succeeded = runStep(step, { ...process.env, HOLDFAST_TEST_COUNTS: file });
+    const succeeded = runStep(step, {
+      NODE_COMPILE_CACHE: COMPILE_CACHE,
+      ...process.env,
+      HOLDFAST_TEST_COUNTS: file,
+    });
     if (!existsSync(file)) return { passed: 0, failed: 1, skipped: 0 };
     const counts = JSON.parse(readFileSync(file, 'utf8')) as TestCounts;
     // vitest may fail for a reason that no test shows, and a run without tests is a failure.

@@ -83,7 +83,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'test/': ['*'],
   // Code that a user can write: it uses only public exports.
   'examples/': [...CORE, '@holdfast/elasticdl', '@holdfast/stores', '@holdfast/training', ANY_NODE, 'npm:*'],
-  'scripts/': [ANY_NODE, 'vitest'],
+  'scripts/': [ANY_NODE, 'vitest', 'vitest/node'],
   'vitest.config.ts': ['node:os', 'vitest/config'],
 };
 
