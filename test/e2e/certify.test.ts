@@ -20,13 +20,13 @@ describe('certify', () => {
         /^certifying file:\S+\n {2}below certify-[0-9a-f]{16}\/, which is removed at the end\n(checking .*\n)*$/,
       );
       expect(code, stdout).toBe(0);
-      expect(stdout).toMatch(/^ok {8}may delete\n/m);
-      expect(stdout).toMatch(/^ok {8}races {14}2 promises {3}\d/m);
-      expect(stdout).toMatch(/^ok {8}clean up {11}nothing is left below certify-/m);
+      expect(stdout).toMatch(/^ok {2,}may delete\n/m);
+      expect(stdout).toMatch(/^ok {2,}races {2,}2 promises {2,}\d/m);
+      expect(stdout).toMatch(/^ok {2,}clean up {2,}nothing is left below certify-/m);
       const lines = stdout.trimEnd().split('\n');
       for (const line of lines.slice(0, -1)) expect(line.length).toBeLessThan(80);
       expect(lines.slice(-2)).toEqual([
-        expect.stringMatching(/^certified {3}\d+ promises {3}\d/),
+        expect.stringMatching(/^certified {2,}\d+ promises {2,}\d/),
         `certificate in ${path}`,
       ]);
       const certificate = JSON.parse(await readFile(path, 'utf8'));
@@ -96,7 +96,7 @@ describe('certify', () => {
       'mount -t tmpfs -o ro none read-only; holdfast certify "file://$PWD/read-only" --output certificate.json',
     );
     expect(code, stdout).toBe(8);
-    expect(stdout).toMatch(/^cannot be certified {3}/m);
+    expect(stdout).toMatch(/^cannot be certified {2,}/m);
     const certificate = JSON.parse(await readFile(path, 'utf8'));
     expect(certificate).toMatchObject({ verdict: 'unknown', passedCount: 0, failedCount: 0 });
     expect(certificate.notRunCount).toBe(certificate.checks.length);

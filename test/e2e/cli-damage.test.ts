@@ -26,7 +26,7 @@ describe('damage', () => {
     const place = await damagedPlace();
     const verified = await holdfast(['verify', place.uri]);
     expect(verified.code).toBe(5);
-    expect(verified.stdout).toMatch(/^damaged {2}model\.bin {3}.*\n$/);
+    expect(verified.stdout).toMatch(/^damaged {2,}model\.bin {2,}.*\n$/);
     expect(verified.stderr).toContain(
       'holdfast: version 2 is damaged: 1 of 3 files or their records do not match\n',
     );
@@ -35,7 +35,7 @@ describe('damage', () => {
     expect(asJson.error.code).toBe('Corrupt');
     expect((await holdfast(['verify', place.uri, '--level', '0'])).code).toBe(0);
     expect((await holdfast(['verify', place.uri, '--version', '1'])).stdout).toMatch(
-      /^verified {2}version 1 {3}3 files {3}294 KiB {3}.* {3}every byte\n$/,
+      /^verified {2,}version 1 {2,}3 files {2,}294 KiB {2,}.* {2,}every byte\n$/,
     );
   });
 

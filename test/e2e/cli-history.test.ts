@@ -3,7 +3,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
-import { contentOf, FILES, holdfast, savedPlace, writeFiles } from './holdfast-process.ts';
+import { cellsOf, contentOf, FILES, holdfast, savedPlace, writeFiles } from './holdfast-process.ts';
 
 test('a run goes back, is forked, compared and leased; each leaves what it says', async () => {
   const place = await savedPlace(1);
@@ -15,11 +15,13 @@ test('a run goes back, is forked, compared and leased; each leaves what it says'
     expect([code, stderr.includes('(')]).toEqual([0, false]);
     return stdout;
   };
-  expect(await said('diff', uri, '1', '2')).toBe(
-    'version 1 → 2\nchanged   notes.txt   5 B → 6 B\nthe same: 2 files, 294 KiB\n',
-  );
+  expect(cellsOf(await said('diff', uri, '1', '2'))).toEqual([
+    ['version 1 → 2'],
+    ['changed', 'notes.txt', '5 B → 6 B'],
+    ['the same: 2 files, 294 KiB'],
+  ]);
   const fork = pathToFileURL(place.path('fork')).href;
-  expect(await said('fork', `${uri}@1`, fork)).toContain('forked  version 1');
+  expect(await said('fork', `${uri}@1`, fork)).toMatch(/^forked {2,}version 1/);
   await said('restore', fork, place.path('out'));
   expect(await contentOf(place.path('out'))).toEqual(await contentOf(place.path('ckpt')));
   const { id } = JSON.parse(await said('lease', uri, '--for', '1h', '--json'));
@@ -42,7 +44,7 @@ test('damage says how to take the version out of use; then latest and the log te
     `\`holdfast verify ${uri} --version 2 --quarantine\` takes this one out of use`,
   );
   const out = await holdfast(['verify', uri, '--quarantine']);
-  expect([out.code, out.stdout]).toEqual([5, expect.stringMatching(/^damaged {2}model\.bin/)]);
+  expect([out.code, out.stdout]).toEqual([5, expect.stringMatching(/^damaged {2,}model\.bin/)]);
   expect(out.stderr).toContain(
     'version 2 is quarantined: no restart will load it; version 1 is the latest now',
   );

@@ -37,12 +37,12 @@ describe('gc', () => {
     const listed = await holdfast(['list', place.uri]);
     expect(listed.stdout).toMatch(/\n3 versions · 879 KiB, 488 KiB stored\n$/);
     const collected = await holdfast(['gc', place.uri, '--keep', '1', '--grace', '0', '--apply', '--force']);
-    expect(collected.stdout).toMatch(/^collected {2}retired 1, removed 1, deleted \d+ objects, /);
+    expect(collected.stdout).toMatch(/^collected {2,}retired 1, removed 1, deleted \d+ objects, /);
     expect(collected.code).toBe(0);
     expect(await payloads(place)).toBe(3);
     expect((await holdfast(['restore', place.uri, place.path('out')])).code).toBe(0);
     expect(await contentOf(place.path('out'))).toEqual(await contentOf(place.path('ckpt')));
-    expect((await holdfast(['fsck', place.uri])).stdout).toMatch(/^sound {3}2 versions/m);
+    expect((await holdfast(['fsck', place.uri])).stdout).toMatch(/^sound {2,}2 versions/m);
   });
 
   it('makes room on a disk that is full to the last byte', async () => {
@@ -60,7 +60,7 @@ describe('gc', () => {
       holdfast list "$uri"`;
     const { stdout, code } = await underMounts(place.directory, script);
     expect(stdout).toContain('(StorageFull, exit 75)');
-    expect(stdout).toMatch(/collected {2}retired 2, removed 2, .*\n1024 disk\/run\/\.holdfast-reserve\n/);
+    expect(stdout).toMatch(/collected {2,}retired 2, removed 2, .*\n1024 disk\/run\/\.holdfast-reserve\n/);
     expect([stdout, code]).toEqual([expect.stringMatching(/\n3 versions/), 0]);
   });
 
@@ -92,7 +92,7 @@ describe('fsck', () => {
     const found = await holdfast(['fsck', place.uri]);
     expect(found.code).toBe(5);
     expect(found.stdout).toMatch(
-      /^missing {2}version 1 .*model\.bin.*\n {2}`holdfast verify .* --quarantine`/,
+      /^missing {2,}version 1 .*model\.bin.*\n {2}`holdfast verify .* --quarantine`/,
     );
     expect(found.stderr).toContain('is not sound: 1 finding');
 
@@ -103,7 +103,7 @@ describe('fsck', () => {
     const rebuilt = await holdfast(['fsck', place.uri, '--rebuild-catalog', '--apply']);
     expect(rebuilt.code).toBe(0);
     expect(rebuilt.stdout).toMatch(
-      /^skipped {2}version_1\/.*\nrebuilt {2}1 version: 2 {3}run [0-9a-f]+, before [0-9a-f]+\n/,
+      /^skipped {2,}version_1\/.*\nrebuilt {2,}1 version: 2 {2,}run [0-9a-f]+, before [0-9a-f]+\n/,
     );
     expect((await holdfast(['restore', place.uri, place.path('out')])).code).toBe(0);
     expect(await contentOf(place.path('out'))).toEqual(await contentOf(place.path('ckpt')));

@@ -36,7 +36,7 @@ test('ten saves by two servers of which one is a version ahead: each version is 
     if (version > 1) expect(await save(place, version - 1, as('ps-1'), 1)).toMatchObject({ code: 0 });
   }
   expect(await versionsIn(place)).toEqual([4, 3, 2, 1]);
-  expect((await save(place, 5, as('ps-1'), 1)).stdout).toMatch(/^committed {2}version 5/);
+  expect((await save(place, 5, as('ps-1'), 1)).stdout).toMatch(/^committed {2,}version 5/);
 });
 
 test('saves of one life that overlap all succeed', async () => {
@@ -84,9 +84,9 @@ describe('a supervisor starts the trainer again under a new life', () => {
     expect(former.stderr).toContain('only the last one can commit');
     expect(former.stderr).not.toContain('stop this job');
     expect((await save(place, 2, as('start-2'))).stderr).not.toContain('warning');
-    expect((await save(place, 2, as('ps-1'), 1)).stdout).toMatch(/^committed {2}version 2/);
+    expect((await save(place, 2, as('ps-1'), 1)).stdout).toMatch(/^committed {2,}version 2/);
     const committing = await holdfast('commit', place.uri, '--version', '2', ...whose, ...as('start-2'));
-    expect(committing).toMatchObject({ code: 0, stdout: expect.stringMatching(/^committed {2}version 2/) });
+    expect(committing).toMatchObject({ code: 0, stdout: expect.stringMatching(/^committed {2,}version 2/) });
   });
 
   test('resume joins too, where there is nothing to restore yet', async () => {

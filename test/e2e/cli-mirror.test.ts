@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { describeOnS3 } from '../servers/describe-on-s3.ts';
 import {
+  cellsOf,
   contentOf,
   FILES,
   holdfast,
@@ -28,9 +29,9 @@ describe('from a directory to another', () => {
     const first = await holdfast(['mirror', place.uri, to]);
     expect(first.code).toBe(0);
     expect(first.stdout).toMatch(
-      /^copied {4}version 1 {3}294 KiB in 3 files.*\ncopied {4}version 2 .*\nmirrored {2}2 versions {3}588 KiB.*\n$/,
+      /^copied {2,}version 1 {2,}294 KiB in 3 files.*\ncopied {2,}version 2 .*\nmirrored {2,}2 versions {2,}588 KiB.*\n$/,
     );
-    expect(first.stderr).toContain(`version 1 of ${place.uri} → ${to}   3 files   294 KiB\n`);
+    expect(cellsOf(first.stderr)).toContainEqual([`version 1 of ${place.uri} → ${to}`, '3 files', '294 KiB']);
     const restored = await holdfast(['restore', to, place.path('out')]);
     expect(restored.code).toBe(0);
     expect(await contentOf(place.path('out'))).toEqual(await contentOf(place.path('ckpt')));
@@ -40,9 +41,8 @@ describe('from a directory to another', () => {
         ...[version, committedAt, metrics],
       ]);
     expect(versions(copy)).toEqual(versions(original));
-    expect((await holdfast(['mirror', place.uri, to])).stdout).toBe(
-      'mirrored  0 versions   2 already there\n',
-    );
+    const again = await holdfast(['mirror', place.uri, to]);
+    expect(cellsOf(again.stdout)).toEqual([['mirrored', '0 versions', '2 already there']]);
     expect(await holdfast(['mirror', place.uri, to, '--quiet'])).toEqual({ code: 0, stdout: '', stderr: '' });
   });
 
@@ -119,7 +119,7 @@ describe('from a directory to another', () => {
     expect([skipping.code, skipping.stdout]).toEqual([
       0,
       expect.stringMatching(
-        /^skipped {3}version 1 {3}it is damaged in the source: model.bin.*\ncopied .*version 2/,
+        /^skipped {2,}version 1 {2,}it is damaged in the source: model.bin.*\ncopied .*version 2/,
       ),
     ]);
   });

@@ -41,7 +41,7 @@ describe('SIGTERM to all processes of a job', () => {
     expect(soon).toMatchObject({ code: 3, stdout: '' });
     expect(soon?.stderr).toContain('holdfast: version 7 did not become durable within 2 s: ');
     expect(soon?.stderr).toContain('  the run has no checkpoint to load: all that was trained is lost\n');
-    const durable = expect.stringMatching(/^durable {4}version 7 {3}6\.0 MiB in 2 files .* waited /);
+    const durable = expect.stringMatching(/^durable {2,}version 7 {2,}6\.0 MiB in 2 files .* waited /);
     expect(patient).toMatchObject({ code: 0, stdout: durable });
   });
 

@@ -193,16 +193,13 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
       expect(await contentOf(out)).toEqual({});
     });
 
-    test('to delete: saving and restoring need none; doctor names it', async () => {
+    test('to delete: saving and restoring need none', async () => {
       const env = await without(['s3:DeleteObject'], 'without-delete');
       const fresh = bucket.uri.replace('/run?', '/without-delete?');
       const saved = await cli(['save', place.path('ckpt'), fresh, '--version', '1'], env);
       expect([saved.stderr, saved.code]).toEqual([expect.any(String), 0]);
       const restored = await cli(['restore', fresh, place.path('out-without-delete')], env);
       expect([restored.stderr, restored.code]).toEqual([expect.any(String), 0]);
-      const examined = await cli(['doctor', fresh, '--quick'], env);
-      expect(examined.code).toBe(8);
-      expect(examined.stdout).toMatch(/delete/);
     });
 
     test('listing and reading are enough to look, to verify and to restore', async () => {
@@ -225,7 +222,7 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
       const fresh = bucket.uri.replace('/run?', '/least?');
       const saved = await cli(['save', place.path('ckpt'), fresh, '--version', '1'], env);
       expect([saved.stderr, saved.code]).toEqual([expect.any(String), 0]);
-      const examined = await cli(['doctor', fresh, '--quick'], env);
+      const examined = await cli(['doctor', fresh, '--quick', '--timeout', '2m'], env);
       expect([examined.stdout, examined.code]).toEqual([expect.any(String), 0]);
       expectError(await cli(['list', bucket.uri], env), 'Denied', 8);
     });

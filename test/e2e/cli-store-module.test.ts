@@ -54,7 +54,7 @@ test('a module that is not there is InvalidConfig', async () => {
 test('version tells the program and its Node', async () => {
   const text = await holdfast(['version']);
   expect(text).toMatchObject({ code: 0, stderr: '' });
-  expect(text.stdout).toMatch(/^holdfast \d+\.\d+\.\d+ {3}Node 24\.[\d.]+ {3}linux-(x64|arm64)\n$/);
+  expect(text.stdout).toMatch(/^holdfast \d+\.\d+\.\d+ {2,}Node 24\.[\d.]+ {2,}linux-(x64|arm64)\n$/);
   const json = JSON.parse((await holdfast(['version', '--json'])).stdout);
   expect(`holdfast ${json.version}\n`).toBe((await holdfast(['--version'])).stdout);
   expect(json.node).toBe(process.versions.node);

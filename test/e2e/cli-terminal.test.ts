@@ -27,9 +27,10 @@ describe('terminal', () => {
     const place = await placeWithFiles();
     const { code, stdout } = await atTerminal(['save', place.path('ckpt'), place.uri]);
     expect(code).toBe(0);
-    expect(stdout).toContain(`version 0 → ${place.uri}   writer 0 of 1 · epoch 1`);
-    expect(stdout).toMatch(/ {2}a\.bin {3}/);
-    expect(stdout).toContain(`${ESCAPE}[32mcommitted${ESCAPE}[39m  version 0   2.9 MiB in 2 files`);
+    expect(stdout).toMatch(/version 0 → \S+ {2,}writer 0 of 1 · epoch 1/);
+    expect(stdout).toMatch(/ {2,}a\.bin {2,}/);
+    const cells = [`${ESCAPE}[32mcommitted${ESCAPE}[39m`, 'version 0', '2.9 MiB in 2 files'];
+    expect(stdout.replace(/ {2,}/g, '|')).toContain(cells.join('|'));
     expect(stdout.trimEnd()).toMatch(/ latest[^a-z0-9]*(\[\?25h)?$/);
   });
 
@@ -51,7 +52,7 @@ describe('terminal', () => {
     const { code, stdout } = await atTerminal(args);
     expect(code).toBe(3);
     const seconds = new Set(
-      [...stdout.matchAll(/waiting for writer 1 of 2 {3}(\d) s/g)].map((match) => match[1]),
+      [...stdout.matchAll(/waiting for writer 1 of 2 {2,}(\d) s/g)].map((match) => match[1]),
     );
     expect(seconds.size).toBeGreaterThanOrEqual(2);
     expect(stdout.lastIndexOf(`${ESCAPE}[?25h`)).toBeGreaterThan(stdout.lastIndexOf(`${ESCAPE}[?25l`));

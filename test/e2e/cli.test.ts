@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import {
+  cellsOf,
   contentOf,
   FILES,
   FROM_SOURCES,
@@ -21,8 +22,10 @@ describe('save, look, restore', () => {
     const place = await savedPlace(1);
     const restored = await holdfast(['restore', place.uri, place.path('out')]);
     expect(restored.code).toBe(0);
-    expect(restored.stdout).toMatch(/^restored {2}version 1 {3}294 KiB {3}\d.* {3}every byte verified\n$/);
-    expect(restored.stderr).toBe(`version 1 → ${place.path('out')}   3 files   294 KiB\n`);
+    expect(restored.stdout).toMatch(
+      /^restored {2,}version 1 {2,}294 KiB {2,}\d.* {2,}every byte verified\n$/,
+    );
+    expect(cellsOf(restored.stderr)).toEqual([[`version 1 → ${place.path('out')}`, '3 files', '294 KiB']]);
     expect(await contentOf(place.path('out'))).toEqual(await contentOf(place.path('ckpt')));
   });
 
@@ -31,7 +34,7 @@ describe('save, look, restore', () => {
     const source = await writeFiles(place, 'ckpt', FILES);
     const first = await holdfast(['save', source, place.uri]);
     expect(first.stdout).toMatch(
-      /^committed {2}version 0 {3}294 KiB in 3 files {3}\d+(\.\d+)? m?s {3}latest\n$/,
+      /^committed {2,}version 0 {2,}294 KiB in 3 files {2,}\d+(\.\d+)? m?s {2,}latest\n$/,
     );
     expect(first.stderr).toBe(`version 0 → ${place.uri}   writer 0 of 1 · epoch 1\n`);
     const second = await holdfast(['save', source, place.uri, '--json']);
@@ -69,22 +72,22 @@ describe('save, look, restore', () => {
     expect(await holdfast(['latest', place.uri])).toEqual({ code: 0, stdout: '12\n', stderr: '' });
 
     const listed = (await holdfast(['list', place.uri])).stdout.split('\n');
-    expect(listed[0]).toMatch(/^VERSION {3}COMMITTED {3,}FILES {6}SIZE {3}METRICS {4}STATE$/);
+    expect(listed[0]).toMatch(/^VERSION {2,}COMMITTED {2,}FILES {2,}SIZE {2,}METRICS {2,}STATE$/);
     expect(listed[1]).toMatch(
-      /^ {5}12 {3}(\S.* ago|just now) +3 {3}294 KiB {3}loss 1\.8 {3}latest, best loss$/,
+      /^ +12 {2,}(\S.* ago|just now) +3 {2,}294 KiB {2,}loss 1\.8 {2,}latest, best loss$/,
     );
-    expect(listed[2]).toMatch(/ 294 KiB {3}loss 2\.9$/);
+    expect(listed[2]).toMatch(/ 294 KiB {2,}loss 2\.9$/);
     expect(listed[3]).toBe('2 versions · 588 KiB');
 
     const shown = await holdfast(['show', place.uri, '--version', '1']);
-    expect(shown.stdout).toMatch(/^version {4}1\nrun {8}file:/);
+    expect(shown.stdout).toMatch(/^version {2,}1\nrun {2,}file:/);
     expect(shown.stdout).toMatch(
-      /committed {2}\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \(.*\) by \S+, process \d+\n/,
+      /committed {2,}\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \(.*\) by \S+, process \d+\n/,
     );
-    expect(shown.stdout).toMatch(/model\.bin {7}293 KiB {8}0 {3}[0-9a-f]{8} {3}version_1\//);
+    expect(shown.stdout).toMatch(/model\.bin {2,}293 KiB {2,}0 {2,}[0-9a-f]{8} {2,}version_1\//);
 
     const log = await holdfast(['log', place.uri, '--limit', '3']);
-    expect(log.stdout.split('\n').map((line) => line.trim().split(/ {3,}/)[2])).toEqual([
+    expect(log.stdout.split('\n').map((line) => line.trim().split(/ {2,}/)[2])).toEqual([
       'WHAT',
       'commit',
       'takeover',
@@ -209,11 +212,10 @@ describe('save, look, restore', () => {
     const place = await savedPlace(1);
     const before = Object.keys(await contentOf(place.runDirectory)).filter((key) => key.includes('.bin'));
     const again = await holdfast(['save', place.path('ckpt'), place.uri, '--version', '1']);
-    expect(again).toEqual({
-      code: 0,
-      stdout: 'committed  version 1   before, with the same content; nothing was sent\n',
-      stderr: '',
-    });
+    expect(again).toMatchObject({ code: 0, stderr: '' });
+    expect(cellsOf(again.stdout)).toEqual([
+      ['committed', 'version 1', 'before, with the same content; nothing was sent'],
+    ]);
     const after = Object.keys(await contentOf(place.runDirectory)).filter((key) => key.includes('.bin'));
     expect(after).toEqual(before);
   });
@@ -237,7 +239,7 @@ describe('several writers', () => {
       ]);
     const ended = await Promise.all([save(0, 'a.bin'), save(1, 'b.bin')]);
     expect(ended.map((each) => each.code)).toEqual([0, 0]);
-    expect(ended[0]?.stdout).toMatch(/^committed {2}version 5 \(writer 0 of 2\) {3}1 B in 1 file {3}/);
+    expect(ended[0]?.stdout).toMatch(/^committed {2,}version 5 \(writer 0 of 2\) {2,}1 B in 1 file {2,}/);
     await holdfast(['restore', place.uri, place.path('out')]);
     expect(await contentOf(place.path('out'))).toEqual(await contentOf(source));
   });
@@ -256,7 +258,9 @@ describe('several writers', () => {
       ...job,
     ]);
     expect(first.code).toBe(0);
-    expect(first.stdout).toBe('delivered  version 5 (writer 0 of 2)   1 B   writer 1 not delivered yet\n');
+    expect(cellsOf(first.stdout)).toEqual([
+      ['delivered', 'version 5 (writer 0 of 2)', '1 B', 'writer 1 not delivered yet'],
+    ]);
     expect((await holdfast(['list', place.uri])).stdout).toBe('no checkpoint yet\n');
     const early = await holdfast(['commit', place.uri, '--version', '5']);
     expect(early.code).toBe(3);
@@ -272,7 +276,8 @@ describe('several writers', () => {
     ]);
     expect(json(second.stdout)).toMatchObject({ isCommitted: true, missingWriters: [] });
     const done = await holdfast(['commit', place.uri, '--version', '5']);
-    expect(done).toEqual({ code: 0, stdout: 'committed  version 5   2 B in 2 files   latest\n', stderr: '' });
+    expect(done).toMatchObject({ code: 0, stderr: '' });
+    expect(cellsOf(done.stdout)).toEqual([['committed', 'version 5', '2 B in 2 files', 'latest']]);
   });
 
   it('a writer that waits in vain names who is missing and how to finish', async () => {
@@ -295,8 +300,10 @@ describe('several writers', () => {
     expect(ended.code).toBe(3);
     expect(ended.stdout).toBe('');
     const lines = ended.stderr.trimEnd().split('\n');
-    expect(lines.slice(1)).toEqual([
-      'delivered  version 5 (writer 1 of 3)   1 B   waiting for writers 0 and 2',
+    expect(cellsOf(lines[1] ?? '')).toEqual([
+      ['delivered', 'version 5 (writer 1 of 3)', '1 B', 'waiting for writers 0 and 2'],
+    ]);
+    expect(lines.slice(2)).toEqual([
       'holdfast: version 5 is not complete: writers 0, 2 have not delivered (waited 1 s)',
       '  writer 0 never joined; writer 2 never joined',
       `  your files are safe in the store; \`holdfast commit ${place.uri} --version 5\` finishes it once they have delivered`,

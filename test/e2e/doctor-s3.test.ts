@@ -36,66 +36,48 @@ describeOnS3('doctor on S3', (server) => {
       const { uri, env } = await server().newBucket();
       const { code, stdout } = await holdfast(['doctor', uri], { env: { ...env } });
       expect(code, stdout).toBe(0);
-      expect(stdout).toMatch(/^ok {8}checksums {10}wrong ones are refused, for objects and parts$/m);
-      expect(stdout).toMatch(/^ok {8}throughput .* up, .* down/m);
-      expect(stdout).toMatch(/^ok {8}clean up {11}nothing is left below doctor-/m);
-      expect(stdout).toMatch(/^safe for checkpoints {3}/m);
+      expect(stdout).toMatch(/^ok {2,}checksums {2,}wrong ones are refused, for objects and parts$/m);
+      expect(stdout).toMatch(/^ok {2,}throughput .* up, .* down/m);
+      expect(stdout).toMatch(/^ok {2,}clean up {2,}nothing is left below doctor-/m);
+      expect(stdout).toMatch(/^safe for checkpoints {2,}/m);
     },
     TEST_TIMEOUT_MS,
   );
 });
 
 describeOnMinio('doctor on a MinIO of its own', {}, (server: () => OwnTestServer) => {
+  // Nothing else can be checked where nothing can be created, so this is soon done.
   it.each([
-    ['s3:ListBucket', 'may-list'],
-    ['s3:PutObject', 'may-create'],
-    ['s3:GetObject', 'may-read'],
-    ['s3:DeleteObject', 'may-delete'],
+    {
+      actions: ['s3:ListBucket', 's3:PutObject', 's3:DeleteObject'],
+      ids: ['may-list', 'may-create', 'may-delete'],
+    },
+    { actions: ['s3:GetObject'], ids: ['may-read'] },
   ])(
-    'without %s: exit 8, and the finding is %s',
-    async (action, id) => {
+    'without $actions: exit 8, and the findings are $ids',
+    async ({ actions, ids }) => {
       const { uri } = await server().newBucket();
       const Resource = ['arn:aws:s3:::*'];
       const credentials = await restrictedCredentials(server(), {
         Statement: [
           { Effect: 'Allow', Action: ['s3:*'], Resource },
-          { Effect: 'Deny', Action: [action], Resource },
+          { Effect: 'Deny', Action: actions, Resource },
         ],
       });
       const { answer, ended } = await doctor(uri, credentialsEnv(credentials));
       expect(ended.code).toBe(8);
-      expect(idsOf(answer, 'failed')).toEqual([id]);
+      expect(idsOf(answer, 'failed')).toEqual(ids);
       expect(answer).toMatchObject({ verdict: 'unknown', error: { code: 'Denied' } });
-      expect(answer.checks.find((check) => check.id === id)?.seen).toContain(`it needs ${action}: `);
+      const seen = answer.checks.filter(({ id }) => ids.includes(id)).map((check) => check.seen);
+      expect(seen).toEqual(actions.map((action) => expect.stringContaining(`it needs ${action}: `)));
     },
     TEST_TIMEOUT_MS,
   );
 
   it(
-    'without the permissions of uploads that were cut off: safe, degraded, and each is named',
+    'a rule that deletes checkpoints, and uploads that may not be cut off: safe, and each is told',
     async () => {
-      const { uri } = await server().newBucket();
-      const Resource = ['arn:aws:s3:::*'];
-      const Action = ['s3:AbortMultipartUpload', 's3:ListMultipartUploadParts'];
-      const credentials = await restrictedCredentials(server(), {
-        Statement: [
-          { Effect: 'Allow', Action: ['s3:*'], Resource },
-          { Effect: 'Deny', Action, Resource },
-        ],
-      });
-      const { answer, ended } = await doctor(uri, credentialsEnv(credentials));
-      expect(ended.code).toBe(0);
-      expect(idsOf(answer, 'degraded')).toEqual(['abort', 'resume']);
-      const seen = answer.checks.filter(({ status }) => status === 'degraded').map((check) => check.seen);
-      expect(seen).toEqual(Action.map((action) => expect.stringContaining(`it needs ${action}: `)));
-    },
-    TEST_TIMEOUT_MS,
-  );
-
-  it(
-    'a rule that deletes checkpoints is told, with what it means and what to do; the store is safe',
-    async () => {
-      const { uri, env, bucket: Bucket } = await server().newBucket();
+      const { uri, bucket: Bucket } = await server().newBucket();
       const client = await s3Client(server());
       const Rules = [
         { ID: 'old', Status: 'Enabled', Filter: { Prefix: '' }, Expiration: { Days: 30 } } as const,
@@ -104,15 +86,34 @@ describeOnMinio('doctor on a MinIO of its own', {}, (server: () => OwnTestServer
         new PutBucketLifecycleConfigurationCommand({ Bucket, LifecycleConfiguration: { Rules } }),
       );
       client.destroy();
-      const { code, stdout } = await holdfast(['doctor', uri, '--quick'], { env: { ...env } });
+      const Resource = ['arn:aws:s3:::*'];
+      const Action = ['s3:AbortMultipartUpload', 's3:ListMultipartUploadParts'];
+      const credentials = await restrictedCredentials(server(), {
+        Statement: [
+          { Effect: 'Allow', Action: ['s3:*'], Resource },
+          { Effect: 'Deny', Action, Resource },
+        ],
+      });
+      const args = ['doctor', uri, '--quick', '--progress', 'json'];
+      const { code, stdout, stderr } = await holdfast(args, { env: credentialsEnv(credentials) });
       expect(code).toBe(0);
-      expect(stdout).toMatch(/^ok {8}versioning {9}off$/m);
+      expect(stdout).toMatch(/^ok {2,}versioning {2,}off$/m);
       expect(stdout).toMatch(
-        /^degraded {2}lifecycle {10}rule "old" deletes objects 30 days after they are$/m,
+        /^degraded {2,}lifecycle {2,}rule "old" deletes objects 30 days after they are$/m,
       );
-      expect(stdout).toMatch(/^to do {5}lifecycle: remove such rules for this prefix/m);
-      expect(stdout).toMatch(/^safe for checkpoints {3}\d+ checks {3}\d+ degraded/m);
+      expect(stdout).toMatch(
+        /^to do {2,}\S.*(\n {2,}.*)*\n {2,}lifecycle: remove such rules for this prefix/m,
+      );
+      expect(stdout).toMatch(/^safe for checkpoints {2,}\d+ checks {2,}3 degraded/m);
       for (const line of stdout.split('\n')) expect(line.length).toBeLessThan(80);
+      const events = stderr
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+      const degraded = events.filter(({ status }) => status === 'degraded');
+      expect(degraded.map(({ id }) => id)).toEqual(['abort', 'resume', 'lifecycle']);
+      for (const [index, action] of Action.entries())
+        expect(degraded[index].seen).toContain(`it needs ${action}: `);
     },
     TEST_TIMEOUT_MS,
   );

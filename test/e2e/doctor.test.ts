@@ -16,11 +16,11 @@ describe('doctor', () => {
     const lines = stdout.trimEnd().split('\n');
     // The directory for temporary files may be volatile or full, and then its check reports that.
     const notOk = lines.slice(0, -1).filter((line) => /^\S/.test(line) && !line.startsWith('ok '));
-    expect(notOk.filter((line) => !/^degraded {2}(file system|room) /.test(line))).toEqual([]);
-    expect(stdout).toMatch(/^ok {8}durability {9}every write is synced$/m);
-    expect(lines.at(-1)).toMatch(/^safe for checkpoints {3}24 checks {3}\d/);
-    expect(stdout).toMatch(/^ok {8}race to create {5}10 rounds of 32 and \d+ of 4: one winner each$/m);
-    expect(stdout).toMatch(/^ok {8}throughput .*\/s up, .*\/s down \(\d+ × 8\.0 MiB\)$/m);
+    expect(notOk.filter((line) => !/^degraded {2,}(file system|room) /.test(line))).toEqual([]);
+    expect(stdout).toMatch(/^ok {2,}durability {2,}every write is synced$/m);
+    expect(lines.at(-1)).toMatch(/^safe for checkpoints {2,}24 checks {2,}\d/);
+    expect(stdout).toMatch(/^ok {2,}race to create {2,}10 rounds of 32 and \d+ of 4: one winner each$/m);
+    expect(stdout).toMatch(/^ok {2,}throughput .*\/s up, .*\/s down \(\d+ × 8\.0 MiB\)$/m);
     for (const line of lines) expect(line.length).toBeLessThan(80);
     expect(await contentOf(place.runDirectory)).toEqual(before);
     expect((await readdir(place.runDirectory)).filter((name) => name.startsWith('doctor'))).toEqual([]);
@@ -104,9 +104,9 @@ describe('doctor', () => {
     const place = await newPlace();
     const { code, stdout, stderr } = await holdfast(['doctor', place.uri, '--timeout', '1ms', '--no-color']);
     expect(code).toBe(75);
-    expect(stdout).toMatch(/^failed {4}.* {2}not done within 1 ms$/m);
-    expect(stdout).toMatch(/^not run {3}.* needs? "/m);
-    expect(stdout).toMatch(/^not known to be safe for checkpoints {3}/m);
+    expect(stdout).toMatch(/^failed {2,}.* {2,}not done within 1 ms$/m);
+    expect(stdout).toMatch(/^not run {2,}.* needs? "/m);
+    expect(stdout).toMatch(/^not known to be safe for checkpoints {2,}/m);
     expect(stderr).toMatch(/\(TimedOut, exit 75\)\n$/);
   });
 

@@ -78,8 +78,8 @@ describe('README.md', () => {
     await writeFile(join(directory, 'bin', 'holdfast'), launcher, { mode: 0o755 });
     const { code, stdout, stderr } = await run(['sh', '-euc', commands], { cwd: directory });
     expect(stderr).toContain('version 100 → ');
-    expect(stdout).toMatch(/committed {2}version 100 .*\n(.*\n)* +100 .* loss 2\.13 .*\n/);
-    expect(stdout).toMatch(/restored {2}version 100 /);
+    expect(stdout).toMatch(/committed {2,}version 100 .*\n(.*\n)* +100 .* loss 2\.13 .*\n/);
+    expect(stdout).toMatch(/restored {2,}version 100 /);
     expect(stdout).toMatch(/^version +200 /m);
     expect(stdout.match(/^shard-\d\.bin /gm)).toHaveLength(4);
     expect(code).toBe(0);

@@ -42,6 +42,14 @@ export interface RunOptions {
   onSpawn?: (kill: (signal: NodeJS.Signals) => void) => void;
 }
 
+/** The cells of each line. They are at least two spaces apart, in a table as in a sentence. */
+export function cellsOf(text: string): string[][] {
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.trim().split(/ {2,}/));
+}
+
 /** A clean environment: no variables of a launcher and no settings. */
 export function cleanEnv(extra: Record<string, string> = {}): Record<string, string> {
   return { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), NODE_COMPILE_CACHE: COMPILE_CACHE, ...extra };

@@ -48,11 +48,11 @@ it(
     expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
     const said = stdout.split(/^== \d+\n/m).slice(1);
     const expected = [
-      [1, /^committed {2}version 100 /s],
+      [1, /^committed {2,}version 100 /s],
       [2, /\n +200 .*loss 1\.87.* latest.*\n +100 /s],
       [3, /weights after 200 steps\n$/s],
       [4, /killed\n200\n$/s],
-      [5, /committed {2}version 300 .*\n300\n$/s],
+      [5, /committed {2,}version 300 .*\n300\n$/s],
       [7, /^safe for checkpoints /s],
       [8, / 300 .* 200 .* 100 /s],
       [9, /^version +400.*rank-3\.bin/s],

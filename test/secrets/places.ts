@@ -29,7 +29,10 @@ const given = (name: string, env: Env, settings?: Readonly<Record<string, string
 const queryOf = (settings: Readonly<Record<string, string>>): string =>
   String(new URLSearchParams(Object.entries(settings).filter(([, value]) => value !== '')));
 
-/** Values of the proxy variables, which are the same for every store. */
+/**
+ * Values of the proxy variables, which are the same for every store. Both spellings of the name are
+ * used in turn.
+ */
 function proxies(marks: Marks, env: Env): Given[] {
   const mark = (what: string) => marks.make(`proxy ${what}`);
   const values = [
@@ -42,9 +45,10 @@ function proxies(marks: Marks, env: Env): Given[] {
     `http://user:${mark('percent')}%zz@127.0.0.1:9`,
     `http://user:${mark('refused')}@127.0.0.1:9`,
   ];
-  return values.flatMap((value) =>
-    ['HTTP_PROXY', 'http_proxy'].map((name) => given(`${name}=${value}`, { ...env, [name]: value })),
-  );
+  return values.map((value, index) => {
+    const name = index % 2 === 0 ? 'HTTP_PROXY' : 'http_proxy';
+    return given(`${name}=${value}`, { ...env, [name]: value });
+  });
 }
 
 /** Uses the server itself as the proxy: it answers every request. */

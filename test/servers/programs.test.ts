@@ -144,14 +144,16 @@ describe('where nothing can be built', () => {
     expect(stdout).toMatch(/0 passed, 0 failed, [1-9]\d* skipped/);
   });
 
-  test.each(['s3', 'gcs'])('suites that HOLDFAST_REQUIRE names (%s) fail, with the reason', async (suite) => {
+  test('suites that HOLDFAST_REQUIRE names fail, with the reason', async () => {
+    const suites = ['s3', 'gcs'];
     const vitest = new Program(VITEST, {
-      args: ['run', `test/servers/describe-on-${suite}.test.ts`],
-      env: { ...env, HOLDFAST_REQUIRE: `local,${suite}` },
+      args: ['run', ...suites.map((suite) => `test/servers/describe-on-${suite}.test.ts`)],
+      env: { ...env, HOLDFAST_REQUIRE: ['local', ...suites].join(',') },
     });
     const { exitCode, stdout, stderr } = await vitest.ended;
     expect(exitCode).toBe(1);
-    expect(stderr).toContain(`HOLDFAST_REQUIRE names ${suite}, but Go was not found`);
+    for (const suite of suites)
+      expect(stderr).toContain(`HOLDFAST_REQUIRE names ${suite}, but Go was not found`);
     expect(stdout).toMatch(/0 passed, [1-9]\d* failed/);
   });
 

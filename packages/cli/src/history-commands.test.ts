@@ -53,7 +53,7 @@ describe('rollback', () => {
     expect((await cli('list', uri)).stdout).toMatch(
       /^ +3@1 .* left behind\n +2@1 .* left behind\n +1 .* latest$/m,
     );
-    expect((await cli('log', uri, '--limit', '1')).stdout).toMatch(/rollback {3}1@1 .* loss went up\n$/);
+    expect((await cli('log', uri, '--limit', '1')).stdout).toMatch(/rollback {2,}1@1 .* loss went up\n$/);
     expect(await asJson('rollback', uri, '--to', '1', '--reason', 'again')).toEqual({
       uri,
       version: 1,
@@ -93,7 +93,7 @@ describe('fork', () => {
     const forked = await cli('fork', `${uri}@1`, to);
     expect([forked.code, forked.stdout]).toEqual([
       0,
-      expect.stringMatching(new RegExp(`^forked {2}version 1 → ${to} {3}27 B in 2 files {3}`)),
+      expect.stringMatching(new RegExp(`^forked {2,}version 1 → ${to} {2,}27 B in 2 files {2,}`)),
     ]);
     expect((await cli('latest', to)).stdout).toBe('1\n');
     const other = newUri();
@@ -177,14 +177,14 @@ describe('lease', () => {
     });
     expect(Date.parse(taken.expiresAt) - Date.parse(taken.createdAt)).toBe(7_200_000);
     const [titles, row] = (await cli('lease', uri, '--list')).stdout.split('\n');
-    expect(titles).toMatch(/^VERSION {3}READER {3}BY +TAKEN {5}STATE {6}ID$/);
-    expect(row).toMatch(/^ {6}1 {3}eval {5}\S+ +\d+ s ago +2 h left +1\.1\.1\/eval-/);
+    expect(titles).toMatch(/^VERSION {2,}READER {2,}BY +TAKEN {2,}STATE {2,}ID$/);
+    expect(row).toMatch(/^ +1 {2,}eval {2,}\S+ +\d+ s ago +2 h left +1\.1\.1\/eval-/);
     expect((await cli('lease', uri, '--release', taken.id)).stdout).toBe(`released  ${taken.id}\n`);
     expect(await asJson('lease', uri, '--release', taken.id)).toEqual({ uri, id: taken.id, wasThere: false });
     expect((await cli('lease', uri, '--list')).stdout).toBe('no lease\n');
     const text = (await cli('lease', uri, '--for', '1h')).stdout;
     expect(text).toMatch(
-      /^leased {2}version 1 until .* UTC {3}1\.1\.1\/reader-.*\n {2}`holdfast lease .* ends it before\n$/,
+      /^leased {2,}version 1 until .* UTC {2,}1\.1\.1\/reader-.*\n {2}`holdfast lease .* ends it before\n$/,
     );
   });
 
@@ -222,7 +222,7 @@ describe('log and verify', () => {
     expect((await asJson('verify', uri)).recorded).toBe('verified');
     expect((await asJson('list', uri)).checkpoints[0].isVerified).toBe(true);
     const said = async (level: string) =>
-      (await cli('verify', uri, '--level', level)).stdout.trim().split(/ {3,}/).at(-1);
+      (await cli('verify', uri, '--level', level)).stdout.trim().split(/ {2,}/).at(-1);
     expect(await said('0')).toMatch(
       /^records(, sizes and stored checksums| and sizes; this store keeps no checksums)$/,
     );

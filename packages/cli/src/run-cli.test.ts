@@ -69,7 +69,7 @@ describe('runCli', () => {
     const uri = newUri();
     const saved = await cli(['save', directory, uri]);
     expect(saved).toMatchObject({ code: 0, stderr: `version 0 → ${uri}   writer 0 of 1 · epoch 1\n` });
-    expect(saved.stdout).toMatch(/^committed {2}version 0 {3}5 B in 1 file {3}/);
+    expect(saved.stdout).toMatch(/^committed {2,}version 0 {2,}5 B in 1 file {2,}/);
     expect(await cli(['latest', uri])).toEqual({ code: 0, stdout: '0\n', stderr: '' });
   });
 
@@ -206,7 +206,7 @@ describe('keep tidy', () => {
     expect(done.code).toBe(0);
     expect(done.stderr).toMatch(/^rules: newest 2; grace 1 h\n/);
     expect(done.stdout).toMatch(
-      /^waits {2}1 {3}retired .*\ncollected {2}retired 1, removed 0 \(1 waits\), deleted .*\n$/,
+      /^waits {2,}1 {2,}retired .*\ncollected {2,}retired 1, removed 0 \(1 waits\), deleted .*\n$/,
     );
     expect(await states(uri)).toEqual(['3 live', '2 live', '1 retiring']);
     expect((await cli(['list', uri])).stdout).toMatch(/\n +1 .* retiring \(60 min left\)\n/);
@@ -395,7 +395,7 @@ describe('keep tidy', () => {
     const ended = await cli(['fsck', uri]);
     expect(ended).toMatchObject({ code: 0, stderr: '' });
     expect(ended.stdout).toMatch(
-      /^garbage {2}.*\n {2}`holdfast gc memory:.*` deletes it\nsound {3}2 versions {3}.*\n$/,
+      /^garbage {2,}.*\n {2}`holdfast gc memory:.*` deletes it\nsound {2,}2 versions {2,}.*\n$/,
     );
     const found = JSON.parse((await cli(['fsck', uri, '--json'])).stdout);
     expect(found).toMatchObject({ uri, checkpointCount: 2, isSound: true });

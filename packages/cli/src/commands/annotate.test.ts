@@ -66,7 +66,7 @@ describe('annotate', () => {
       metadata: {},
     });
     expect(await done('annotate', uri, '--version', '2', '--metric', 'auc=1', '--quiet')).toBe('');
-    expect(await done('elasticdl', 'best', uri, '--metric', 'auc')).toMatch(/^best {3}version 2 /);
+    expect(await done('elasticdl', 'best', uri, '--metric', 'auc')).toMatch(/^best {2,}version 2 /);
     expect((await asJson('show', uri, '--version', '1')).metadata).toEqual({ on: 'test 2026' });
   });
 
@@ -132,15 +132,15 @@ describe('two checkpoints of one version', () => {
     expect(await done('log', uri, '--limit', '1')).toMatch(/ pin +2@1 /);
     expect(await done('gc', uri, '--keep', '1', '--apply', '--force')).toMatch(/retired 0, removed 0/);
     await done('unpin', uri, '--version', '2@1');
-    expect(await done('gc', uri, '--keep', '1', '--apply', '--force')).toMatch(/^waits {2}2@1 {3}/);
+    expect(await done('gc', uri, '--keep', '1', '--apply', '--force')).toMatch(/^waits {2,}2@1 {2,}/);
     await refused(7, 'version 2@2 is not retired: it is live', 'undelete', uri, '--version', '2@2');
-    expect(await done('undelete', uri, '--version', '2@1')).toMatch(/^live again {2}version 2@1 /);
+    expect(await done('undelete', uri, '--version', '2@1')).toMatch(/^live again {2,}version 2@1 /);
   });
 
   test('--version takes either: show, restore, verify, diff, lease, annotate', async () => {
     const uri = await rolledBackRun();
-    expect(await done('show', uri, '--version', '2')).toMatch(/^version +2 {3}latest$/m);
-    expect(await done('show', uri, '--version', '2@1')).toMatch(/^version +2@1 {3}left behind$/m);
+    expect(await done('show', uri, '--version', '2')).toMatch(/^version +2 {2,}latest$/m);
+    expect(await done('show', uri, '--version', '2@1')).toMatch(/^version +2@1 {2,}left behind$/m);
     for (const [version, content] of [
       ['2', 'written anew'],
       ['2@2', 'written anew'],
@@ -152,7 +152,7 @@ describe('two checkpoints of one version', () => {
       expect(await readFile(join(out, 'one.bin'), 'utf8')).toBe(content);
     }
     expect((await asJson('verify', uri, '--version', '2@1')).id.lineage).toBe(1);
-    expect(await done('verify', uri, '--version', '2@1')).toMatch(/^verified {2}version 2@1 /);
+    expect(await done('verify', uri, '--version', '2@1')).toMatch(/^verified {2,}version 2@1 /);
     expect(await done('diff', uri, '2@1', '2')).toMatch(/^version 2@1 → 2@2\n/);
     for (const version of ['2@1', '2'])
       expect(await done('lease', uri, '--for', '1h', '--version', version)).toContain(

@@ -49,7 +49,7 @@ describe('best', () => {
       '',
     ]);
     expect((await cli(...best, uri, '--metric', 'auc:min')).stdout).toMatch(
-      /^best {3}version 4 {3}auc 0\.25/,
+      /^best {2,}version 4 {2,}auc 0\.25/,
     );
     expect(await asJson(...best, uri, '--metric', 'loss:min')).toMatchObject({
       uri,

@@ -122,8 +122,8 @@ bias:0     float32   [3]     12 B
       const { code, stdout } = await cli(...inspect, given);
       expect(code).toBe(0);
       expect(stdout).toContain(`checkpoint ${file}\n`);
-      expect(stdout).toMatch(/^size {7}88 B in 1 file$/m);
-      expect(stdout).toMatch(/^embedding .* 3 {3}24 B {3}uniform$/m);
+      expect(stdout).toMatch(/^size {2,}88 B in 1 file$/m);
+      expect(stdout).toMatch(/^embedding .* 3 {2,}24 B {2,}uniform$/m);
     }
   });
 
@@ -179,8 +179,8 @@ bias:0     float32   [3]     12 B
     await writeFile(join(root, 'version-100', 'variables-1-of-2.ckpt'), shardOf(1, 2, 105));
     const { code, stdout, stderr } = await cli(...inspect, root);
     expect(code).toBe(5);
-    expect(stdout).toMatch(/^version {4}100, 105$/m);
-    expect(stdout).toMatch(/^variables-1-of-2\.ckpt {7}105 /m);
+    expect(stdout).toMatch(/^version {2,}100, 105$/m);
+    expect(stdout).toMatch(/^variables-1-of-2\.ckpt {2,}105 /m);
     expect(stderr).toContain('versions in model shards are not consistent');
     const json = await asJson(...inspect, root);
     expect(json).toMatchObject({ modelVersion: null, tables: null, variables: null, error: { exitCode: 5 } });
@@ -190,7 +190,7 @@ bias:0     float32   [3]     12 B
   test('a name that tells another version than the files is shown beside it', async () => {
     const root = await elasticdlDirectory(100);
     await rename(join(root, 'version-100'), join(root, 'version-7'));
-    expect((await cli(...inspect, root)).stdout).toMatch(/^version {4}100 in the files, 7 by the name$/m);
+    expect((await cli(...inspect, root)).stdout).toMatch(/^version {2,}100 in the files, 7 by the name$/m);
   });
 
   test('a type that has two meanings: whose numbers they are is asked for', async () => {
@@ -230,7 +230,9 @@ describe('repartition', () => {
     expect(code).toBe(0);
     const where = join(out, 'version-100');
     expect(stderr).toBe(`${join(root, 'version-100')} → ${where}   2 → 3 shards   60 B\n`);
-    expect(stdout).toMatch(/^repartitioned {2}version 100 {3}2 → 3 shards {3}\d+ B {3}[\d.]+ m?s {3}in /);
+    expect(stdout).toMatch(
+      /^repartitioned {2,}version 100 {2,}2 → 3 shards {2,}\d+ B {2,}[\d.]+ m?s {2,}in /,
+    );
     expect(stdout.endsWith(`   in ${where}\n`)).toBe(true);
     expect((await readdir(where)).sort()).toEqual([0, 1, 2].map((index) => `variables-${index}-of-3.ckpt`));
     const [table] = (await asJson('elasticdl', 'inspect', out)).tables;
@@ -390,14 +392,14 @@ describe('import', () => {
     const uri = newUri();
     const { code, stdout, stderr } = await cli(...importing, root, uri, '--metric', 'auc=0.75');
     expect([code, stderr]).toEqual([0, `version 105 → ${uri}\n`]);
-    expect(stdout).toMatch(/^skipped {3}.*version-110 lacks shard 1 of 2; it has 0\n/);
-    expect(stdout).toMatch(/\nimported {2}version 105 {3}210 B in 2 files {3}[\d.]+ m?s\n$/);
+    expect(stdout).toMatch(/^skipped {2,}.*version-110 lacks shard 1 of 2; it has 0\n/);
+    expect(stdout).toMatch(/\nimported {2,}version 105 {2,}210 B in 2 files {2,}[\d.]+ m?s\n$/);
     const restored = join(directory, `restored-${count++}`);
     await cli('restore', uri, restored);
     expect(await readFile(join(restored, 'variables-1-of-2.ckpt'))).toEqual(shardOf(1, 2, 105));
     expect((await asJson('latest', uri)).metrics).toEqual({ auc: 0.75 });
     expect((await cli(...importing, root, uri, '--metric', 'auc=0.75')).stdout).toMatch(
-      /\nimported {2}version 105 {3}210 B in 2 files {3}already there {3}[\d.]+ m?s\n$/,
+      /\nimported {2,}version 105 {2,}210 B in 2 files {2,}already there {2,}[\d.]+ m?s\n$/,
     );
   });
 

@@ -97,9 +97,11 @@ describe('preempt: nothing is lost', () => {
     const ended = await cliThen(finish, 'preempt', uri, '--deadline', '60s', '--progress', 'plain');
     expect(ended.code).toBe(0);
     expect(ended.stderr).toMatch(
-      /^waiting {3}version 1300 {3}writer 1 of 2 has not delivered {3}\d+ s left\n$/,
+      /^waiting {2,}version 1300 {2,}writer 1 of 2 has not delivered {2,}\d+ s left\n$/,
     );
-    expect(ended.stdout).toMatch(/^durable {4}version 1300 .* in 2 files {3}committed .* {3}waited [\d.]+ /);
+    expect(ended.stdout).toMatch(
+      /^durable {2,}version 1300 .* in 2 files {2,}committed .* {2,}waited [\d.]+ /,
+    );
   });
 
   it('--json and --progress json: documented fields, and events', async () => {
