@@ -188,94 +188,16 @@ describe('a call of a manager', () => {
     });
   }
 
-  const positional: [string, (manager: RunManager, value: never) => unknown, Odd[]][] = [
-    ['create', (m, v) => m.create(v), ['undefined', '0']],
-    ['get', (m, v) => m.get(v), VERSION],
-    ['diff before', (m, v) => m.admin.diff(v, 1), VERSION],
-    ['diff after', (m, v) => m.admin.diff(1, v), VERSION],
-    ['pin version', (m, v) => m.admin.pin(v, 'a'), VERSION],
-    ['pin label', (m, v) => m.admin.pin(1, v), NEEDED],
-    ['unpin version', (m, v) => m.admin.unpin(v), VERSION],
-    ['unpin label', (m, v) => m.admin.unpin(1, v), OPTIONAL],
-    ['undelete', (m, v) => m.admin.undelete(v), VERSION],
-    ['annotate', (m, v) => m.admin.annotate(v, { metrics: { a: 1 } }), VERSION],
-    [
-      'annotate lineage',
-      (m, lineage) => m.admin.annotate({ version: 1, lineage }, { metrics: { a: 1 } }),
-      NEEDED,
-    ],
-    ['recover', (m, v) => m.recover(v), NEEDED],
-    ['releaseLease', (m, v) => m.admin.releaseLease(v), NEEDED],
-    ['releaseSkipped', (m, v) => m.admin.releaseSkipped(v), ['space']],
-    ['mirrorFrom', (m, v) => m.admin.mirrorFrom(v), NEEDED],
-    ['forkFrom', (m, v) => m.admin.forkFrom(v), NEEDED],
-    ['setRetention', (m, v) => m.admin.setRetention(v), ['null', '{}']],
-  ];
-  test.each(positional)('%s, by place', async (_name, call, accepted) => {
-    await using manager = await savedRun();
-    await expectRefused(accepted, (value) => call(manager, value));
-  });
-
-  test.each(['files', 'buffers', 'metrics', 'metadata'])('a value in %s of a save', async (option) => {
-    await using manager = await savedRun();
-    const accepted: Record<string, Odd[]> = {
-      metrics: ['-1', '0', '1.5', '2^53'],
-      metadata: ['empty', 'space'],
-    };
-    const base = option === 'files' || option === 'buffers' ? {} : BUFFERS;
-    await expectRefused(accepted[option] ?? [], (value) => {
-      const options = { ...base, [option]: { a: value } };
-      return manager.save(options as never);
-    });
-  });
-
-  test('a limit that is a whole number is as many as there are', async () => {
-    await using manager = await savedRun();
-    expect(await manager.list({ limit: Number.MAX_SAFE_INTEGER })).toHaveLength(1);
-  });
-
-  test.each([-1, 7 * 24 * 3_600_000 + 1, 2 ** 31])(
-    'timeoutMs %d is named with its limits',
-    async (timeoutMs) => {
+  for (const [name, call, , , base] of CALLS.filter(([each]) => !each.startsWith('a '))) {
+    test(`${name} refuses an option that it does not know, by its name`, async () => {
       await using manager = await savedRun();
-      await expect(manager.commit({ version: 1, timeoutMs })).rejects.toMatchObject({
+      const options = { ...base, verison: 3, known: undefined } as never;
+      await expect((async () => call(manager, options))()).rejects.toMatchObject({
         code: 'InvalidArgument',
-        message: `timeoutMs is ${timeoutMs}; it takes milliseconds from 0 to 604800000`,
+        message: expect.stringMatching(/has the option "verison", which is not known; it takes .*signal/),
       });
-    },
-  );
-});
-
-describe('a checkpoint', () => {
-  const written: [
-    string,
-    (checkpoint: Awaited<ReturnType<RunManager['create']>>, value: never) => unknown,
-    Odd[],
-  ][] = [
-    ['openOutputStream', async (c, v) => c.openOutputStream(v).abort(), ['space']],
-    ['commit', (c, v) => c.commit(v), []],
-  ];
-  test.each(written)('%s', async (_name, call, accepted) => {
-    await using manager = await savedRun();
-    const checkpoint = await manager.create();
-    // A commit without a file is rejected for any value. The test below covers the values that it
-    // accepts.
-    await expectRefused(accepted, (value) => call(checkpoint, value));
-  });
-
-  test.each(Object.entries({ ...COMMIT_WAIT, ...META, ...STALE }))(
-    'commit with %s',
-    async (option, accepted) => {
-      await using manager = await savedRun();
-      await expectRefused(accepted, async (value) => {
-        await using checkpoint = await manager.create();
-        const writer = checkpoint.openOutputStream('a').getWriter();
-        await writer.write(bytes(3));
-        await writer.close();
-        await checkpoint.commit({ [option]: value } as never);
-      });
-    },
-  );
+    });
+  }
 
   test('one that is committed', async () => {
     await using manager = await savedRun();
@@ -325,6 +247,11 @@ describe('opening', () => {
     await expectRefused(accepted, (value) =>
       createCheckpointManager({ store: store(), settings: { ...SETTINGS, [name]: value } }).close(),
     );
+  });
+
+  test('an option that is not known', () => {
+    const options = { store: store(), atempt: 'a' } as never;
+    expect(() => createCheckpointManager(options)).toThrow('has the option "atempt", which is not known');
   });
 
   test('a property that every object has is not a setting', () => {

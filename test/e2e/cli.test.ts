@@ -318,7 +318,7 @@ describe('several writers', () => {
       context: { version: 5 },
     });
     expect(asJson.error.context.missing.map((each: { writer: number }) => each.writer)).toEqual([0, 2]);
-    expect(asJson.error.advice).toContain('holdfast commit');
+    expect(asJson.error.advice.join(' ')).toContain('holdfast commit');
   });
 
   it('a newer attempt fences the older one', async () => {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { RunManager } from '@holdfast/core';
+import type { CheckpointError, RunManager } from '@holdfast/core';
 import {
   type CatalogEntry,
   decodeRecord,
@@ -66,6 +66,11 @@ test('an entry of another run hides nothing and deletes nothing', async () => {
     );
   }
   expect(bucket.keys()).toEqual(before);
+  const error: unknown = await open(bucket)
+    .latest()
+    .catch((failure: unknown) => failure);
+  const advice = (error as CheckpointError).context['advice'] as string[];
+  expect(advice.join('; ')).toMatch(/copy everything below .* before you move anything; find out which/);
   bucket.remove(foreign);
   await using manager = open(bucket);
   expect((await manager.latest())?.version).toBe(3n);

@@ -310,10 +310,15 @@ describe('bases', () => {
     expect((await manager.save({ version: 2, buffers: BOTH })).referencedBytes).toBe(0);
   });
 
-  test('an object of a base that is missing is found before the commit', async () => {
+  test('an object of a base that goes missing after the files were compared is found before the commit', async () => {
     const bucket = await runWith(BOTH);
-    bucket.remove(keysOf(bucket, /\/large$/)[0] as string);
-    await using manager = open(bucket);
+    const store = new MemoryStore(bucket);
+    const create = store.create.bind(store);
+    store.create = (key, ...rest) => {
+      if (key.includes('/receipts/')) bucket.remove(keysOf(bucket, /\/large$/)[0] as string);
+      return create(key, ...rest);
+    };
+    await using manager = open(bucket, { store });
     const said = await failure(manager.save({ version: 2, buffers: BOTH }));
     expect(said).toMatch(
       /^Corrupt: version 2 cannot be committed: large \(version_1\/.*\/large\) was delivered with/,
@@ -389,6 +394,25 @@ describe('the save ends', () => {
     expect(said).toContain('taking a read lease');
     expect([keysOf(bucket, /^leases\//), keysOf(bucket, /^version_3\//)]).toEqual([[], []]);
   });
+
+  test.each(['missing', 'too short'])(
+    'an object that is %s is sent again, and the log says so',
+    async (how) => {
+      const bucket = await runWith(BOTH, BOTH);
+      const [lost = ''] = keysOf(bucket, /^version_1\/.*\/large$/);
+      if (how === 'missing') bucket.remove(lost);
+      else bucket.damage(lost, (data) => data.subarray(1));
+      const lines: string[] = [];
+      const logger = { log: (level: string, message: string) => void lines.push(`${level}: ${message}`) };
+      const { manager, sent } = writer(bucket, { logger });
+      const saved = await manager.save({ version: 3, buffers: BOTH });
+      expect([sent() > 0, saved.referencedBytes]).toEqual([true, SMALL.length]);
+      expect(lines).toContainEqual(
+        expect.stringMatching(/^warn: "large" is sent again: its object of version/),
+      );
+      await expectToHold(bucket, 3, BOTH);
+    },
+  );
 
   test('a file that changed while it was hashed is not referred to, and nothing is committed', async () => {
     const bucket = await runWith({ a: LARGE });

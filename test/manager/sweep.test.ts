@@ -355,6 +355,21 @@ test('what the store will not delete is held and told by its reason, and the res
   expect(failing.swept.notes).toEqual([]);
 });
 
+test('settings of the store that never answer, or are asked for in vain before a stop, hold up no collection', async () => {
+  const never = () => new Promise<never>(() => undefined);
+  const settings = { stallTimeoutMs: 50 };
+  const { swept } = await sweepOnce(await abandonedRun(), { inspect: never, settings });
+  expect([swept.notes, swept.objectCount > 0]).toEqual([[], true]);
+  const stop = new AbortController();
+  const stopping = () => {
+    stop.abort(new CheckpointError('Aborted', 'enough'));
+    return never();
+  };
+  await using stopped = processOn(await abandonedRun(), { inspect: stopping }).manager;
+  const result = await stopped.admin.collect({ signal: stop.signal });
+  expect([result.swept.notes, result.swept.objectCount > 0]).toEqual([[], true]);
+});
+
 test('a key that cannot be deleted for a while is asked for again; in the end it is held', async () => {
   const bucket = await abandonedRun();
   let refused = 0;

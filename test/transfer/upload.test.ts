@@ -202,6 +202,26 @@ describe('sources', () => {
     }
   });
 
+  test('a stream of a caller whose iterator is broken or throws at once: Unexpected with the name', async () => {
+    const throwing = () => {
+      throw new RangeError('no more');
+    };
+    const ends = async () => ({ done: true, value: undefined });
+    const iterators: [unknown, string][] = [
+      [throwing, 'no more'],
+      [() => ({ next: throwing, return: throwing }), 'no more'],
+      [() => ({ next: () => undefined }), 'next() gave no object'],
+      [() => ({ return: ends }), 'is not a function'],
+    ];
+    for (const [iterate, reason] of iterators) {
+      const { bucket, transfer } = setUp();
+      const stream = { [Symbol.asyncIterator]: iterate } as AsyncIterable<Uint8Array>;
+      const error = await failureOf(transfer.upload([streamItem('s', stream)]));
+      expect([error.code, error.message]).toEqual(['Unexpected', expect.stringContaining(reason)]);
+      expect([error.context.name, bucket.keys(), isWhole(transfer)]).toEqual(['s', [], true]);
+    }
+  });
+
   test('a stream of something else than bytes is InvalidArgument, and is told to end', async () => {
     const { transfers } = setUp();
     let ended = false;

@@ -56,7 +56,7 @@ export function jsonSummary(summary: CheckpointSummary): JsonObject {
   };
 }
 
-/** `advice`: what to do, a line each. */
+/** `advice`: what to do, one line each. */
 export function jsonError(error: CheckpointError, advice: readonly string[]): JsonObject {
   const { advice: _, ...context } = error.context;
   return {
@@ -64,7 +64,7 @@ export function jsonError(error: CheckpointError, advice: readonly string[]): Js
     message: error.message,
     exitCode: error.exitCode,
     status: error.status,
-    advice: advice.join('\n'),
+    advice: [...advice],
     context: toJson(context) as JsonObject,
   };
 }

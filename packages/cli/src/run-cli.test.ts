@@ -83,7 +83,7 @@ describe('runCli', () => {
         message: `no run at ${uri}`,
         exitCode: 6,
         status: 'permanent',
-        advice: 'check the URI; a run begins with its first save',
+        advice: ['check the URI; a run begins with its first save'],
         context: { store: uri, run: 'missing' },
       },
     });

@@ -124,6 +124,14 @@ describe('complete', () => {
     },
   );
 
+  it('after another program removed the file, the upload is NotFound: it must begin again', async () => {
+    const upload = await begin({});
+    const receipts = await sendParts(upload);
+    for (const name of temporaryFiles()) rmSync(join(root, '.holdfast-tmp', name));
+    await expect(upload.complete(receipts, SUMS)).rejects.toEqual(code('NotFound', 'its file is gone'));
+    expect(isVisible()).toBe(false);
+  });
+
   it('a name that cannot be made durable is temporary, and never acknowledged, however often it is completed', async () => {
     let failures = 1;
     const upload = await begin({

@@ -11,6 +11,7 @@ import type {
   Upload,
 } from '@holdfast/core/contract';
 import type { Check } from '@holdfast/local-files';
+import { errnoOf } from '@holdfast/local-files';
 import type { DurableNames } from './durable-names.ts';
 import { objectError, writeError } from './errors.ts';
 import { infoOf } from './object-files.ts';
@@ -134,6 +135,9 @@ export class LocalUpload implements Upload {
         await writer.name(this.#temporary, this.key);
         await this.#parts.names.made(this.key);
       } catch (error) {
+        // Sending everything again can succeed, completing again cannot.
+        if (errnoOf(error) === 'ENOENT')
+          throw objectError('NotFound', this.#subject(), 'cannot be completed: its file is gone', error);
         throw writeError(error, 'complete', this.#subject());
       }
       await this.#end();

@@ -22,7 +22,7 @@ export const latest: Command = {
 async function runLatest(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const summary = await withRun(call, { uri }, async (manager) => {
-    const checkpoint = await manager.latest(call);
+    const checkpoint = await manager.latest({ signal: call.signal });
     if (checkpoint?.summary) return checkpoint.summary;
     const shown = call.subject.uri as string;
     await requireRun(manager, shown, call);

@@ -107,7 +107,7 @@ async function explainFailure<T>(call: Call, manager: RunManager, restoring: () 
     if (isCheckpointError(error, 'Corrupt') && call.get(onCorrupt) !== 'fallback') {
       const damaged = error.context.version;
       // Only the advice depends on it: if the list cannot be read, the damage is still reported.
-      const others = await manager.list(call).catch(() => []);
+      const others = await manager.list({ signal: call.signal }).catch(() => []);
       const alternative = others.find(
         (each) =>
           each.state === 'live' && !each.isLeftBehind && damaged !== undefined && each.version !== damaged,
@@ -118,7 +118,7 @@ async function explainFailure<T>(call: Call, manager: RunManager, restoring: () 
     const isNothingThere = isCheckpointError(error, 'NotFound') && error.context['run'] === undefined;
     const isUnusable = isCheckpointError(error, 'Corrupt') && error.context['run'] === 'unusable';
     if (isLatest && (isNothingThere || isUnusable)) {
-      if ((await manager.latest(call)) === null)
+      if ((await manager.latest({ signal: call.signal })) === null)
         throw await nothingToLoad(manager, call.subject.uri as string, call);
     }
     throw error;

@@ -121,11 +121,26 @@ export const aRandom: Rule = having('hex', 'fraction');
 export const aLogger: Rule = having('log');
 export const aStore: Rule = having('create', 'head', 'get', 'readInto', 'list', 'deleteMany', 'close');
 
-/** Checks the options of a call; an option without a rule is ignored. */
+/**
+ * Checks the options of a call. An option without a rule is refused, because a misspelt option
+ * would otherwise be ignored. A name whose value is `undefined` counts as left out.
+ */
 export function checkOptions<T extends object>(options: T, rules: Rules<T>, name = 'the argument'): void {
-  plainObject(name, options);
+  checkSome(options, rules, name);
+  for (const [option, value] of Object.entries(options)) {
+    if (value !== undefined && !Object.hasOwn(rules, option)) {
+      const known = Object.keys(rules).join(', ');
+      const message = `${name} has the option ${shown(option)}, which is not known; it takes ${known}`;
+      throw new CheckpointError('InvalidArgument', message);
+    }
+  }
+}
+
+/** Checks what has a rule, for values that carry more, such as options that several calls check. */
+export function checkSome<T extends object>(value: T, rules: Rules<T>, name = 'the argument'): void {
+  plainObject(name, value);
   for (const [option, accepting] of Object.entries<Rule>(rules))
-    accepting(option, (options as Record<string, unknown>)[option]);
+    accepting(option, (value as Record<string, unknown>)[option]);
 }
 
 /**
@@ -151,7 +166,7 @@ export function checkStoreInput(uri: unknown, env: unknown = {}): void {
 /** See `ProcessName`. */
 export const aProcess: Rule = (name, value) => {
   plainObject(name, value);
-  checkOptions(value as { host: string; pid: number }, { host: anyText, pid: wholeNumber(0) }, name);
+  checkSome(value as { host: string; pid: number }, { host: anyText, pid: wholeNumber(0) }, name);
 };
 
 function isWhole(value: unknown): value is number {

@@ -22,7 +22,7 @@ import {
   anyText,
   byteArray,
   callback,
-  checkOptions,
+  checkSome,
   duration,
   flag,
   having,
@@ -47,7 +47,7 @@ import {
   WATCH_INTERVAL_MS_MAX,
   WATCH_INTERVAL_MS_MIN,
 } from '../contract/ranges.ts';
-import type { CollectOptions, RetentionOptions } from '../contract/retention.ts';
+import type { CollectOptions } from '../contract/retention.ts';
 import type { LogOptions } from '../contract/run-manager.ts';
 import { SETTINGS } from '../contract/settings.ts';
 import type { RebuildOptions } from '../contract/upkeep.ts';
@@ -116,10 +116,16 @@ const consistency: Rules<ConsistencyOptions> = {
 };
 export const dedupe: Rule = optional(oneOf('auto', 'off'));
 
+const collect: Rules<CollectOptions> = {
+  ...wait,
+  policy: optional(plainObject),
+  force: optional(flag),
+};
+
 const commitId: Rule = (name, value) => {
   plainObject(name, value);
   const id = value as CheckpointId;
-  checkOptions(id, { version, lineage: wholeNumber(0), epoch: wholeNumber(0) }, name);
+  checkSome(id, { version, lineage: wholeNumber(0), epoch: wholeNumber(0) }, name);
 };
 
 interface VersionOptions {
@@ -200,7 +206,8 @@ export const CALL_RULES = {
     commitOf: optional(commitId),
   }),
   annotate: rules<AnnotateOptions>({ ...wait, ...meta }),
-  planRetention: rules<RetentionOptions>({ ...wait, policy: optional(plainObject) }),
-  collect: rules<CollectOptions>({ ...wait, policy: optional(plainObject), force: optional(flag) }),
+  collect,
+  /** A plan accepts what `collect` accepts, so that both can be called with the same options. */
+  planRetention: collect,
   rebuild: rules<RebuildOptions>({ ...wait, skip: optional(listOf(text)) }),
 } as const;

@@ -17,7 +17,7 @@ import { checkGlobs } from '../plan/staleness.ts';
 import { CALL_RULES } from './call-rules.ts';
 import { inputStream, OpenFile, randomSource } from './read/index.ts';
 import { readDetails } from './records/index.ts';
-import { checkMeta, type RunContext, transferOptions } from './run/index.ts';
+import { checkMeta, type RunContext, transferOptions, unlessRemovedMeanwhile } from './run/index.ts';
 import { OutputFiles, type SaveSession } from './save/index.ts';
 import { toldEvents } from './told-events.ts';
 
@@ -174,7 +174,12 @@ export class CommittedCheckpoint implements Checkpoint {
 
   async details(options: WaitOptions = {}): Promise<CheckpointDetails> {
     checkOptions(options, CALL_RULES.wait, 'what details is given');
-    return readDetails(this.#run, this.#checkpoint, this.summary, options.signal);
+    const { signal } = options;
+    try {
+      return await readDetails(this.#run, this.#checkpoint, this.summary, signal);
+    } catch (error) {
+      throw await unlessRemovedMeanwhile(this.#run, this.#checkpoint, error, signal);
+    }
   }
 
   async commit(): Promise<void> {} // it is committed already

@@ -4,14 +4,15 @@ import { CheckpointError, isCheckpointError, unlessAborted } from '../contract/i
 export class ChunkReader {
   readonly #name: string;
   readonly #signal: AbortSignal;
-  readonly #iterator: AsyncIterator<Uint8Array>;
+  readonly #stream: AsyncIterable<Uint8Array>;
+  #iterator: AsyncIterator<Uint8Array> | undefined;
   #rest: Uint8Array = new Uint8Array(0);
   #isEnded = false;
 
   constructor(name: string, stream: AsyncIterable<Uint8Array>, signal: AbortSignal) {
     this.#name = name;
     this.#signal = signal;
-    this.#iterator = stream[Symbol.asyncIterator]();
+    this.#stream = stream;
   }
 
   /**
@@ -38,16 +39,14 @@ export class ChunkReader {
     if (this.#isEnded) return;
     this.#isEnded = true;
     // An error here is ignored: the error that stopped the reading is the one to report.
-    Promise.resolve(this.#iterator.return?.()).catch(() => undefined);
+    (async () => this.#iterator?.return?.())().catch(() => undefined);
   }
 
   async #next(): Promise<boolean> {
     if (this.#isEnded) return false;
-    const { done, value } = await unlessAborted(this.#iterator.next(), this.#signal).catch(
-      (error: unknown) => {
-        throw isCheckpointError(error) ? error : this.#failed(error);
-      },
-    );
+    const { done, value } = await unlessAborted(this.#following(), this.#signal).catch((error: unknown) => {
+      throw isCheckpointError(error) ? error : this.#failed(error);
+    });
     if (done) {
       this.#isEnded = true;
       return false;
@@ -61,6 +60,14 @@ export class ChunkReader {
     }
     this.#rest = value;
     return true;
+  }
+
+  /** Rejects with what the caller's iterator throws, also where it throws before it waits. */
+  async #following(): Promise<IteratorResult<Uint8Array>> {
+    this.#iterator ??= this.#stream[Symbol.asyncIterator]();
+    const given = await this.#iterator.next();
+    if (typeof given !== 'object' || given === null) throw new TypeError('next() gave no object');
+    return given;
   }
 
   #failed(error: unknown): CheckpointError {

@@ -14,7 +14,7 @@ import {
   assertObjectKey,
   CheckpointError,
   type Clock,
-  checkOptions,
+  checkSome,
   completeSettings,
   type Logger,
   type ObjectInfo,
@@ -101,7 +101,7 @@ export async function listObjects(
   options: ObjectOptions & { readonly countMax: number },
 ): Promise<ObjectInfo[]> {
   anyText('prefix', prefix);
-  checkOptions(options, { ...OPTIONS, countMax: wholeNumber(1) });
+  checkSome(options, { ...OPTIONS, countMax: wholeNumber(1) });
   return withRecords(store, options, async ({ records }) => {
     const found: ObjectInfo[] = [];
     for await (const { objects } of records.list(prefix, { signal: options.signal })) {
@@ -140,7 +140,7 @@ const OPTIONS: Rules<ObjectOptions> = {
 
 function complete(store: ObjectStore, options: ObjectOptions): TransferParts {
   aStore('store', store);
-  checkOptions(options, OPTIONS);
+  checkSome(options, OPTIONS);
   const { settings, clock, random, logger } = options;
   return {
     store,

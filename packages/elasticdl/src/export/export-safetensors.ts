@@ -7,7 +7,7 @@
 
 import { dirname } from 'node:path';
 import {
-  checkOptions,
+  checkSome,
   flag,
   oneOf,
   optional,
@@ -94,7 +94,7 @@ export async function exportSafetensors(
   options: ExportOptions = {},
 ): Promise<ExportResult> {
   aSet('set', set);
-  checkOptions(options, OPTIONS);
+  checkSome(options, OPTIONS);
   checkTableOptions(options);
   const places = { path: localPath(path), jsonPath: jsonBeside(localPath(path)) };
   const { replace, signal } = options;

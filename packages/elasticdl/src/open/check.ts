@@ -1,4 +1,4 @@
-import { atATime, checkOptions } from '@holdfast/core/contract';
+import { atATime, checkSome } from '@holdfast/core/contract';
 import { readIds } from '../codec/read-ids.ts';
 import { readShardLayout } from '../codec/read-layout.ts';
 import { CHECK, type CheckOptions } from '../reading-options.ts';
@@ -26,7 +26,7 @@ const KEPT_BYTES = 1024 * 1024;
  */
 export async function checkShards(set: ShardSet, options: CheckOptions = {}): Promise<MergedModel> {
   aSet('set', set);
-  checkOptions(options, CHECK);
+  checkSome(options, CHECK);
   const files = new Map<ShardFile, NamedLayout>();
   await atATime(set.shards, FILES_AT_ONCE, async (shard) => {
     files.set(shard, await checkShard(shard, options));

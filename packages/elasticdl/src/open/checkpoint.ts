@@ -3,7 +3,7 @@ import {
   type CheckpointDetails,
   CheckpointError,
   callback,
-  checkOptions,
+  checkSome,
   having,
   optional,
   text,
@@ -35,7 +35,7 @@ export async function openCheckpointShards(
   options: CheckpointShardsOptions = {},
 ): Promise<ShardSet> {
   having('details', 'openSource')('checkpoint', checkpoint);
-  checkOptions(options, { ...SIGNAL, where: optional(text), openOther: optional(callback) });
+  checkSome(options, { ...SIGNAL, where: optional(text), openOther: optional(callback) });
   const { where = `version ${checkpoint.version}`, openOther, signal } = options;
   const { files, writers } = await checkpoint.details({ signal });
   const [folder, names] = shardFolder(files, where);

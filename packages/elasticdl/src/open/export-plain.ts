@@ -2,7 +2,7 @@ import {
   anyText,
   atATime,
   callback,
-  checkOptions,
+  checkSome,
   optional,
   type RandomSink,
   type RandomSource,
@@ -55,7 +55,7 @@ export async function exportPlain(
 ): Promise<readonly PlainFile[]> {
   aSet('set', set);
   aTarget('target', target);
-  checkOptions(options, {
+  checkSome(options, {
     ...{ ...SIGNAL, onProgress: optional(callback) },
     ...{ prefix: optional(anyText), extension: optional(anExtension) },
   });

@@ -7,7 +7,7 @@ import {
   type CheckpointManager,
   type CommitMeta,
   callback,
-  checkOptions,
+  checkSome,
   isCheckpointError,
   jsonReady,
   optional,
@@ -60,7 +60,7 @@ export async function importCheckpoint(
   options: ImportOptions = {},
 ): Promise<ImportResult> {
   aManager('manager', manager);
-  checkOptions(options, IMPORT);
+  checkSome(options, IMPORT);
   return saveChecked(set, await checkToImport(set, options), manager, options);
 }
 
@@ -147,7 +147,7 @@ export async function importAll(
   options: ImportAllOptions = {},
 ): Promise<ImportAllResult> {
   aManager('manager', manager);
-  checkOptions(options, IMPORT);
+  checkSome(options, IMPORT);
   const versions = (await findVersions(place, options)).toReversed();
   assertEachOnce(place, versions);
   const imported: ImportResult[] = [];
@@ -185,7 +185,7 @@ async function importFound(
     return await saveChecked(set, valid.seen, manager, options);
   } catch (error) {
     if (!isCheckpointError(error, 'Conflict')) throw error;
-    await using held = await manager.get(found.version, options);
+    await using held = await manager.get(found.version, { signal: options.signal });
     if (held) throw error;
     return error.message;
   }

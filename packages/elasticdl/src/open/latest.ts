@@ -1,4 +1,4 @@
-import { callback, checkOptions, flag, isCheckpointError, optional } from '@holdfast/core/contract';
+import { callback, checkSome, flag, isCheckpointError, optional } from '@holdfast/core/contract';
 import type { CheckOptions } from '../reading-options.ts';
 import { CHECK } from '../reading-options.ts';
 import type { ShardSet } from '../shard-set.ts';
@@ -17,7 +17,7 @@ export interface LatestOptions extends CheckOptions {
  * incomplete, were removed meanwhile or, with `deep`, do not decode.
  */
 export async function latestValid(place: Place, options: LatestOptions = {}): Promise<ShardSet | null> {
-  checkOptions(options, { ...CHECK, deep: optional(flag), onSkipped: optional(callback) });
+  checkSome(options, { ...CHECK, deep: optional(flag), onSkipped: optional(callback) });
   const look = (set: ShardSet) => (options.deep ? checkShards(set, options) : Promise.resolve(null));
   const versions = await findVersions(place, options);
   for (const found of versions) {

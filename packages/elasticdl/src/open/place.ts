@@ -5,7 +5,7 @@
 
 import {
   CheckpointError,
-  checkOptions,
+  checkSome,
   flag,
   isCheckpointError,
   jsonReady,
@@ -68,7 +68,7 @@ export async function findVersions(
   options: OpenOptions = {},
 ): Promise<readonly FoundVersion[]> {
   aPlace('place', place);
-  checkOptions(options, SIGNAL);
+  checkSome(options, SIGNAL);
   const { signal } = options;
   const folders = await place.list(signal).catch((error: unknown) => {
     if (isCheckpointError(error, 'NotFound')) return new Map<string, readonly string[]>();
@@ -84,7 +84,7 @@ export async function findVersions(
  */
 export async function openShards(place: Place, options: OpenOptions = {}): Promise<ShardSet> {
   aPlace('place', place);
-  checkOptions(options, SIGNAL);
+  checkSome(options, SIGNAL);
   const { signal } = options;
   const folders = await place.list(signal);
   const names = folders.get('') ?? [];
@@ -127,7 +127,7 @@ export async function openShardFile(
 ): Promise<ShardSet> {
   aPlace('place', place);
   text('name', name);
-  checkOptions(options, { ...SIGNAL, isPartTaken: optional(flag) });
+  checkSome(options, { ...SIGNAL, isPartTaken: optional(flag) });
   const { signal, isPartTaken = false } = options;
   const { index, count } = parseShardFile(name) ?? { index: 0, count: 1 };
   const where = place.where(name);
@@ -168,7 +168,7 @@ export async function openVersion(
 ): Promise<ShardSet> {
   aPlace('place', place);
   aVersion('version', version);
-  checkOptions(options, SIGNAL);
+  checkSome(options, SIGNAL);
   const { signal } = options;
   const versions = versionsIn(await place.list(signal));
   const [found, second] = versions.filter((each) => each.version === version);

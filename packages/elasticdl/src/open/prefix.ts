@@ -2,7 +2,7 @@ import { listObjects, type ObjectOptions, openObjectSource } from '@holdfast/cor
 import {
   anyText,
   aStore,
-  checkOptions,
+  checkSome,
   type ObjectStore,
   plainObject,
   type Rules,
@@ -28,7 +28,7 @@ export function openPrefixShards(
   prefix: string,
   options: ObjectOptions = {},
 ): Promise<ShardSet> {
-  checkOptions(options, SIGNAL_OF_STORE);
+  checkSome(options, SIGNAL_OF_STORE);
   return openShards(prefixPlace(store, prefix, options), options);
 }
 

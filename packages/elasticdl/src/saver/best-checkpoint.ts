@@ -1,5 +1,10 @@
-import type { CallOptions, CheckpointManager, CheckpointSummary } from '@holdfast/core/contract';
-import { aManager } from '../rules.ts';
+import {
+  type CallOptions,
+  type CheckpointManager,
+  type CheckpointSummary,
+  checkSome,
+} from '@holdfast/core/contract';
+import { aManager, SIGNAL } from '../rules.ts';
 import { checkRanked, gain, measured, type RankedMetric, unknownMetric } from './metrics.ts';
 
 /**
@@ -18,8 +23,9 @@ export async function rankCheckpoints(
 ): Promise<readonly CheckpointSummary[]> {
   aManager('manager', manager);
   checkRanked(ranked);
+  checkSome(options, SIGNAL);
   const { metric, mode } = ranked;
-  const candidates = (await manager.list(options)).filter(
+  const candidates = (await manager.list({ signal: options.signal })).filter(
     (each) => each.state === 'live' && !each.isLeftBehind,
   );
   const measurements = candidates.flatMap((checkpoint) => {

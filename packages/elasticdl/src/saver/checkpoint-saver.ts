@@ -14,6 +14,7 @@ import {
   type CommitWaitOptions,
   type ConsistencyOptions,
   checkOptions,
+  checkSome,
   flag,
   type KeepBest,
   listOf,
@@ -166,7 +167,7 @@ export class CheckpointSaver {
     options: ShardSaveOptions = {},
   ): Promise<SaveResult> {
     wholeNumber(0)('version', version);
-    checkOptions<Pick<ShardSaveOptions, 'isEvaluation' | 'noWait' | 'signal'>>(options, SAVING);
+    checkSome<Pick<ShardSaveOptions, 'isEvaluation' | 'noWait' | 'signal'>>(options, SAVING);
     const { isEvaluation = false, noWait = true, ...passed } = options;
     const { signal } = options;
     const { evaluation } = this.#options;

@@ -1,6 +1,6 @@
 import {
   anyText,
-  checkOptions,
+  checkSome,
   optional,
   type RestoreTarget,
   type Rules,
@@ -59,7 +59,7 @@ export async function repartition(
   aSet('set', set);
   aTarget('target', target);
   try {
-    checkOptions(options, OPTIONS);
+    checkSome(options, OPTIONS);
   } catch (error) {
     await target.discard();
     throw error;

@@ -1,4 +1,4 @@
-import { CheckpointError, checkOptions, wholeNumber } from '@holdfast/core/contract';
+import { CheckpointError, checkSome, wholeNumber } from '@holdfast/core/contract';
 import type { ModelShard } from '../model.ts';
 import type { ReadingOptions } from '../reading-options.ts';
 import { READING } from '../reading-options.ts';
@@ -21,7 +21,7 @@ export interface RestoreShardOptions extends ReadingOptions {
  * Needs the memory of the shard besides `bufferBytes`. Errors as `scatterModel`.
  */
 export async function restoreShard(set: ShardSet, options: RestoreShardOptions): Promise<ModelShard> {
-  checkOptions(options, { ...READING, index: wholeNumber(0), count: wholeNumber(1, SHARD_COUNT_MAX) });
+  checkSome(options, { ...READING, index: wholeNumber(0), count: wholeNumber(1, SHARD_COUNT_MAX) });
   const { index, count } = options;
   assertShardIndex(index, count);
   const sink = new MemorySink();

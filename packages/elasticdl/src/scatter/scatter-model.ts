@@ -8,7 +8,7 @@ import {
   atATime,
   CheckpointError,
   callback,
-  checkOptions,
+  checkSome,
   having,
   orNull,
   wholeNumber,
@@ -75,7 +75,7 @@ export async function scatterModel(
   options: ScatterOptions,
 ): Promise<{ readonly version: number }> {
   aSet('set', set);
-  checkOptions(options, { ...READING, count: wholeNumber(1, SHARD_COUNT_MAX), openSink: callback });
+  checkSome(options, { ...READING, count: wholeNumber(1, SHARD_COUNT_MAX), openSink: callback });
   const { signal, bufferBytes = BUFFER_BYTES_DEFAULT } = options;
   const { destinations, sinks } = openSinks(options);
   const stop = new AbortController();

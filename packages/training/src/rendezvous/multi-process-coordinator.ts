@@ -1,7 +1,7 @@
 import {
   byteArray,
   CheckpointError,
-  checkOptions,
+  checkSome,
   isCheckpointError,
   optional,
   type Rules,
@@ -78,7 +78,7 @@ export class MultiProcessCoordinator extends CoordinatorDefaults implements Coor
    * `TimedOut`: the server does not answer.
    */
   static async connect(options: MultiProcessOptions): Promise<MultiProcessCoordinator> {
-    checkOptions(options, OPTIONS);
+    checkSome(options, OPTIONS);
     const { minWorkers, maxWorkers, timeoutMs = TIMEOUT_MS } = options;
     const policy = { minWorkers, maxWorkers, timeoutMs };
     checkPolicy(policy);

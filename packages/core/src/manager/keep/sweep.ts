@@ -13,6 +13,7 @@ import {
   isCheckpointError,
   throwIfAborted,
   toCheckpointError,
+  unlessAborted,
 } from '../../contract/errors.ts';
 import type { StoreFact } from '../../contract/object-store.ts';
 import type { SweepResult } from '../../contract/retention.ts';
@@ -27,7 +28,7 @@ import {
   type SweepPlan,
 } from '../../plan/sweep.ts';
 import type { Head } from '../catalog/index.ts';
-import { getOrNull, isUnreadable } from '../records/index.ts';
+import { getOrNull, isUnreadable, withDeadline } from '../records/index.ts';
 import {
   assertOwnEntries,
   listRun,
@@ -201,12 +202,16 @@ const BILLED_FACTS = [
 
 /** One sentence for each setting. A store that cannot be inspected is no error. */
 async function billedNotes(run: RunContext, signal: AbortSignal | undefined): Promise<string[]> {
+  const { store, clock, settings, logger } = run;
+  const what = 'the look at the settings of the store';
+  const bounds = { clock, timeoutMs: settings.stallTimeoutMs, what, signal };
   try {
-    const facts = (await run.store.inspect?.({ signal })) ?? [];
+    const facts = await withDeadline(bounds, (until) =>
+      unlessAborted(store.inspect?.({ signal: until }) ?? Promise.resolve([]), until),
+    );
     return facts.filter(({ id }) => BILLED_FACTS.includes(id)).flatMap(noteOf);
   } catch (error) {
-    throwIfAborted(signal);
-    run.logger.log('debug', `the store was not inspected: ${toCheckpointError(error).message}`);
+    logger.log('debug', `the store was not inspected: ${toCheckpointError(error).message}`);
     return [];
   }
 }

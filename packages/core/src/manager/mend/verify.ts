@@ -2,7 +2,7 @@
 
 import { atATime } from '../../contract/at-a-time.ts';
 import type { VerifyOptions, VerifyResult } from '../../contract/checkpoint-manager.ts';
-import { type CheckpointError, isCheckpointError } from '../../contract/errors.ts';
+import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
 import type { CatalogCheckpoint, FileRecord, Manifest } from '../../format/index.ts';
 import { receiptPlaces, refersToReceipts } from '../../plan/file-lists.ts';
 import { chooseCheckpoint, requireById, requireLive } from '../../plan/select.ts';
@@ -11,7 +11,13 @@ import type { VerifyItem } from '../../transfer/index.ts';
 import type { Head } from '../catalog/index.ts';
 import { leaseCheckpoint, wantedReference } from '../read/index.ts';
 import { getByDigest, ListedSizes, readManifest, readNamedSlices } from '../records/index.ts';
-import { decide, plannedCheckpoint, type RunContext, transferOptions } from '../run/index.ts';
+import {
+  decide,
+  plannedCheckpoint,
+  type RunContext,
+  transferOptions,
+  unlessRemovedMeanwhile,
+} from '../run/index.ts';
 
 const RECEIPTS_AT_ONCE = 16;
 const REASON_LENGTH_MAX = 500;
@@ -34,6 +40,7 @@ export async function verify(run: RunContext, options: VerifyOptions): Promise<V
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
   try {
     const found = await compare(run, checkpoint, level, { ...options, signal });
+    await assertStillThere(run, checkpoint, found, signal);
     const bounded = { ...options, signal };
     const outcome = (await mayBeRecorded(run, checkpoint, found, bounded))
       ? await record(run, checkpoint, found, bounded)
@@ -42,6 +49,23 @@ export async function verify(run: RunContext, options: VerifyOptions): Promise<V
   } finally {
     await lease.release();
   }
+}
+
+/** `NotFound`: the checkpoint was removed while it was compared, so its problems are no damage. */
+async function assertStillThere(
+  run: RunContext,
+  checkpoint: CatalogCheckpoint,
+  { problems: [first] }: Found,
+  signal: AbortSignal,
+): Promise<void> {
+  if (first === undefined) return;
+  const error = await unlessRemovedMeanwhile(
+    run,
+    checkpoint,
+    new CheckpointError('Corrupt', first.message),
+    signal,
+  );
+  if (isCheckpointError(error, 'NotFound')) throw error;
 }
 
 const UNSURE =

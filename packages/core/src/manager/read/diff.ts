@@ -8,7 +8,13 @@ import { SafetensorsScan } from '../../plan/safetensors.ts';
 import { chooseCheckpoint } from '../../plan/select.ts';
 import type { Head } from '../catalog/index.ts';
 import { readFiles, readManifest } from '../records/index.ts';
-import { plannedEvent, type RunContext, readRun, transferOptions } from '../run/index.ts';
+import {
+  plannedEvent,
+  type RunContext,
+  readRun,
+  transferOptions,
+  unlessRemovedMeanwhile,
+} from '../run/index.ts';
 import { leaseCheckpoint, wantedReference } from './restore.ts';
 
 /** Two headers are in memory at once, as bytes and parsed. */
@@ -51,6 +57,8 @@ async function withFiles<T>(
     const manifest = await readManifest(run, checkpoint, until);
     const files = await readFiles(run, manifest, { signal: until });
     return await use({ id: checkpoint.id, files, signal: until });
+  } catch (error) {
+    throw await unlessRemovedMeanwhile(run, checkpoint, error, signal);
   } finally {
     await lease.release();
   }

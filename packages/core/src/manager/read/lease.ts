@@ -200,6 +200,7 @@ export class LeaseHolder {
         throw new CheckpointError(
           'NotFound',
           `version ${this.#id.version} was removed while it was read: its lease had lapsed`,
+          { context: { version: this.#id.version, removed: true } },
         );
       }
     } catch (error) {

@@ -10,7 +10,7 @@ import type { CatalogCheckpoint, FileRecord } from '../../format/index.ts';
 import { requireById } from '../../plan/select.ts';
 import type { TransferOptions } from '../../transfer/index.ts';
 import { findFile, readManifest, waitAtMost } from '../records/index.ts';
-import type { RunContext } from '../run/index.ts';
+import { type RunContext, unlessRemovedMeanwhile } from '../run/index.ts';
 import type { LeaseHolder } from './lease.ts';
 import { leaseCheckpoint } from './restore.ts';
 
@@ -97,6 +97,9 @@ export class OpenFile {
     try {
       throwIfAborted(this.signal);
       return await work(file);
+    } catch (error) {
+      const { run, checkpoint } = this.#parts;
+      throw await unlessRemovedMeanwhile(run, checkpoint, error, this.signal);
     } finally {
       lease.rest();
     }

@@ -36,9 +36,12 @@ import {
   plannedEvent,
   type RunContext,
   transferOptions,
+  unlessRemovedMeanwhile,
 } from '../run/index.ts';
 import { LeaseHolder } from './lease.ts';
 
+/** So many times `restore` of the latest begins again because that one was removed meanwhile. */
+const REMOVED_MAX = 3;
 /** Maximum number of file names in the error if nothing matches. */
 const NAMES_TOLD_MAX = 5;
 
@@ -46,11 +49,14 @@ export async function restore(run: RunContext, options: RestoreOptions): Promise
   const reference = wantedReference(options.version);
   const skipped: { version: bigint; reason: string }[] = [];
   let wanted = (head: Head) => chooseCheckpoint(head.state, reference);
-  for (;;) {
+  for (let removedCount = 0; ; ) {
     const { checkpoint, lease } = await leaseCheckpoint(run, wanted, options.signal);
     try {
       return { ...(await restoreOne(run, checkpoint, lease, options)), skipped };
-    } catch (error) {
+    } catch (failure) {
+      const error = await unlessRemovedMeanwhile(run, checkpoint, failure, options.signal);
+      const isRemoved = isCheckpointError(error, 'NotFound') && error.context['removed'] === true;
+      if (isRemoved && reference === 'latest' && ++removedCount < REMOVED_MAX) continue;
       if (!isCheckpointError(error, 'Corrupt') || options.onCorrupt !== 'fallback')
         throw await withNewestGood(error, run.catalog, checkpoint);
       const damaged = checkpoint.id;

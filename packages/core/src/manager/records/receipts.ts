@@ -83,27 +83,33 @@ export async function findReceipt(
   };
 }
 
+interface ListingOptions {
+  readonly signal: AbortSignal | undefined;
+  readonly onAnswer?: () => void;
+  /** Whether to list all objects of a checkpoint (default), or those that one writer sent. */
+  readonly of?: 'checkpoint' | 'share';
+}
+
 /** Sizes of objects by key. Memory: the keys of the checkpoints that were listed. */
 export class ListedSizes {
   readonly #run: RunParts;
-  readonly #options: { readonly signal: AbortSignal | undefined; readonly onAnswer?: () => void };
+  readonly #options: ListingOptions;
   readonly #listed = new Set<string>();
   readonly #sizes = new Map<string, number>();
 
-  constructor(
-    run: RunParts,
-    options: { readonly signal: AbortSignal | undefined; readonly onAnswer?: () => void },
-  ) {
+  constructor(run: RunParts, options: ListingOptions) {
     this.#run = run;
     this.#options = options;
   }
 
   /**
-   * Lists each checkpoint that holds objects of these files, once. One list page per 1,000 objects.
+   * Lists each checkpoint, or each share, that holds objects of these files, once. One list page
+   * per 1,000 objects.
    */
   async learn(files: readonly Pick<FileRecord, 'key'>[]): Promise<void> {
     for (const { key } of files) {
-      const prefix = key.slice(0, key.indexOf('/', key.indexOf('/') + 1) + 1);
+      const names = key.split('/', this.#options.of === 'share' ? 3 : 2);
+      const prefix = `${names.join('/')}/`;
       if (this.#listed.has(prefix)) continue;
       this.#listed.add(prefix);
       await this.#list(prefix);

@@ -10,5 +10,5 @@ export { rememberRunRecord } from './run-record.ts';
 export { bringRules, rulesInForce, setRules } from './run-rules.ts';
 export { findRunsBelow, hasRunAt } from './runs-below.ts';
 export { checkMeta, checkWriter } from './save-arguments.ts';
-export { unlessRemoved } from './unless-removed.ts';
+export { unlessRemoved, unlessRemovedMeanwhile } from './unless-removed.ts';
 export { listVersions } from './version-listing.ts';

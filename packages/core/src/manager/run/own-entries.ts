@@ -60,7 +60,11 @@ async function runIdIn(reading: Promise<{ readonly runId: string } | null>): Pro
 function foreign({ store }: RunContext, head: Head, lowest: number, before: string): CheckpointError {
   const key = catalogKey(head.seq);
   const message = `${key} is of run ${head.runId}, and ${catalogKey(lowest)} is of run ${before}: files of another run were copied here`;
-  const advice = [`nothing was changed; move the catalog entries of run ${head.runId} to another place`];
+  const advice = [
+    `nothing was changed; stop all writers, and copy everything below ${store.uri} to another place before you move anything`,
+    `find out which of the two runs belongs here: what only the entries of the other one name is garbage afterwards, and \`collect\` deletes it`,
+    'then move the catalog entries of the other run away, and run.json if it has the id of that run',
+  ];
   const context = { store: store.uri, key, catalog: 'foreign', advice };
   return new CheckpointError('Corrupt', message, { context });
 }

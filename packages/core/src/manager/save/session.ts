@@ -26,7 +26,7 @@ import { findSuspicions } from '../../plan/staleness.ts';
 import { recordedTimeMs } from '../../plan/times.ts';
 import type { TransferOptions, UploadedFile } from '../../transfer/index.ts';
 import { deliver, type FinaliseOptions, finalise, finaliseOnce, type Membership } from '../commit/index.ts';
-import type { OwnReceipt } from '../records/index.ts';
+import { ListedSizes, type OwnReceipt } from '../records/index.ts';
 import { type RunContext, transferOptions } from '../run/index.ts';
 import { HeldBases, type NewestManifests } from './bases.ts';
 import { recorderOf } from './left-uploads.ts';
@@ -85,12 +85,33 @@ export class SaveSession {
     // Take the lease first; its holder then reads the catalog. A checkpoint that is live there is
     // protected from then on.
     await this.#bases.take(bases, options.signal);
-    const isGone = ({ known }: UploadedFile) => known !== undefined && !this.#bases.has(known.base);
+    const lost = await this.#lostObjects(files, options.signal);
+    const isGone = ({ known, key }: UploadedFile) =>
+      known !== undefined && (!this.#bases.has(known.base) || lost.has(key));
     if (!files.some(isGone)) return files;
     const again = sources.filter((_, index) => isGone(files[index] as UploadedFile));
     // Without progress events: these files were already reported as done.
     const sent = (await this.#send(again, NOTHING_KNOWN, { signal: options.signal })).values();
     return files.map((file) => (isGone(file) ? (sent.next().value as UploadedFile) : file));
+  }
+
+  /**
+   * Keys of known objects that the store no longer has as they were recorded. Files that refer to
+   * them must be sent again, or no later save could commit. One list page per 1,000 objects.
+   */
+  async #lostObjects(files: readonly UploadedFile[], signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const sizes = new ListedSizes(this.#run, { signal, of: 'share' });
+    const known = files.filter((file) => file.known !== undefined && this.#bases.has(file.known.base));
+    await sizes.learn(known);
+    const lost = new Set<string>();
+    for (const { key, name, sizeBytes, known: base } of known) {
+      if (sizes.get(key) === sizeBytes) continue;
+      lost.add(key);
+      const version = base?.base.version;
+      const message = `"${name}" is sent again: its object of version ${version} is not as it was committed; run verify`;
+      this.#run.logger.log('warn', message, { key });
+    }
+    return lost;
   }
 
   /** `undefined`: do not hash the files either. */
