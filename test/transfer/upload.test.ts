@@ -214,11 +214,11 @@ describe('sources', () => {
       [() => ({ return: ends }), 'is not a function'],
     ];
     for (const [iterate, reason] of iterators) {
-      const { bucket, transfer } = setUp();
+      const { bucket, transfers } = setUp();
       const stream = { [Symbol.asyncIterator]: iterate } as AsyncIterable<Uint8Array>;
-      const error = await failureOf(transfer.upload([streamItem('s', stream)]));
+      const error = await failureOf(transfers.upload([streamItem('s', stream)]));
       expect([error.code, error.message]).toEqual(['Unexpected', expect.stringContaining(reason)]);
-      expect([error.context.name, bucket.keys(), isWhole(transfer)]).toEqual(['s', [], true]);
+      expect([error.context.name, bucket.keys(), isWhole(transfers)]).toEqual(['s', [], true]);
     }
   });
 
