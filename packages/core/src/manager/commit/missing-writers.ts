@@ -94,7 +94,7 @@ export async function describeMissing(
   run: RunContext,
   id: CheckpointId,
   missing: readonly number[],
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<MissingWriter[]> {
   const [claims, traces] = await Promise.all([
     listClaims(run, { lineage: id.lineage, epoch: id.epoch, signal }),
@@ -103,7 +103,7 @@ export async function describeMissing(
   return describeEach(missing, { version: id.version, traces, claims });
 }
 
-async function tracesOf(run: RunContext, id: CheckpointId, signal: AbortSignal | undefined): Promise<Traces> {
+async function tracesOf(run: RunContext, id: CheckpointId, signal: AbortSignal): Promise<Traces> {
   const traces = new Traces();
   for await (const { objects, storeTimeMs } of run.records.list(checkpointPrefix(id), { signal })) {
     for (const object of objects) traces.addObject(object, storeTimeMs);

@@ -47,11 +47,7 @@ export interface Delivery extends Required<Said> {
  * existing one has other content. `Fenced`: the receipt is there, but a later life of the writer
  * counts.
  */
-export async function deliver(
-  run: RunContext,
-  delivery: Delivery,
-  signal: AbortSignal | undefined,
-): Promise<OwnReceipt> {
+export async function deliver(run: RunContext, delivery: Delivery, signal: AbortSignal): Promise<OwnReceipt> {
   const { id, runId, writer: position, incarnation } = delivery;
   const files = [...delivery.files].sort((a, b) => compareUtf8(a.name, b.name));
   const slices = sliceFiles(files, run.recordLimits.filesBytesMax);
@@ -116,7 +112,7 @@ async function writeLists(
   run: RunContext,
   by: Pick<Receipt, 'id' | 'writer' | 'incarnation'>,
   slices: readonly (readonly FileRecord[])[],
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<FileListRef[]> {
   const refs: FileListRef[] = [];
   const at = { count: LISTS_AT_ONCE, signal };
@@ -138,7 +134,7 @@ async function writeLists(
 function bounded<T>(
   { clock, settings }: RunContext,
   what: string,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   return withDeadline({ clock, timeoutMs: settings.recordTimeoutMs, what, signal }, work);
@@ -162,7 +158,7 @@ async function hasContent(
   run: RunContext,
   receipt: Receipt,
   content: SameContent,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<boolean> {
   content.compareDirectories(receipt.directories);
   for await (const slice of readLists(run, [receipt], { signal })) content.compare(slice.files);

@@ -17,11 +17,7 @@ import {
 } from '../records/index.ts';
 import { type RunContext, unlessRemoved } from '../run/index.ts';
 
-export async function recover(
-  run: RunContext,
-  token: string,
-  signal: AbortSignal | undefined,
-): Promise<RecoverResult> {
+export async function recover(run: RunContext, token: string, signal: AbortSignal): Promise<RecoverResult> {
   const content = readToken(token);
   if (content.of === 'record') return ofRecord(run, content, signal);
   const head = await run.catalog.read(signal);
@@ -45,7 +41,7 @@ async function ofCommit(
   run: RunContext,
   { id, manifestSha256, receiptKey, receiptSha256 }: CommitToken,
   answer: CommitAnswer | undefined,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<RecoverResult> {
   const result = (outcome: RecoverResult['outcome'], detail: string): RecoverResult => ({
     ...{ of: 'commit', id, outcome, detail, isDelivered: null },
@@ -83,7 +79,7 @@ async function ofCommit(
 async function isThere(
   run: RunContext,
   { key, sha256: digest }: { readonly key: string; readonly sha256: Uint8Array | undefined },
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<boolean> {
   const bytes = await getOrNull(run.records, key, signal);
   return bytes !== null && (digest === undefined || bytesEqual(sha256(bytes), digest));
@@ -113,7 +109,7 @@ function pendingDecision({ kind }: DecisionToken): RecoverResult {
 async function ofRecord(
   run: RunContext,
   { key, sha256: digest }: RecordToken,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<RecoverResult> {
   const bytes = await getOrNull(run.records, key, signal);
   const result = { of: 'record', id: null, isDelivered: null } as const;

@@ -102,15 +102,16 @@ async function restoreOne(
   run: RunContext,
   checkpoint: CatalogCheckpoint,
   lease: LeaseHolder,
-  options: RestoreOptions,
+  given: RestoreOptions,
 ): Promise<Omit<RestoreResult, 'skipped'>> {
-  const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
+  const signal = given.signal ? AbortSignal.any([given.signal, lease.lost]) : lease.lost;
+  const options = { ...given, signal };
   const id = checkpoint.id;
   const manifest = await readManifest(run, checkpoint, signal);
   // Choose before opening the destination: if a file is missing, no empty destination is left
   // behind.
-  const chosen = await chooseFiles(run, checkpoint, manifest, { ...options, signal });
-  const target = await openTarget(run, options, signal);
+  const chosen = await chooseFiles(run, checkpoint, manifest, options);
+  const target = await openTarget(run, options);
   try {
     options.onProgress?.(
       chosen ? plannedEvent(id.version, chosen.files) : plannedCheckpoint(checkpoint, manifest),
@@ -118,7 +119,7 @@ async function restoreOne(
     const directories = new Map((chosen?.directories ?? []).map((each) => [each.name, each]));
     const files = chosen?.files ?? allFiles(run, manifest, { directories, signal });
     const items = itemsOf(files, (file) => target.open(sinkFile(file, options)));
-    await run.transfers.download(items, transferOptions({ ...options, signal }));
+    await run.transfers.download(items, transferOptions(options));
     for (const directory of childrenFirst(directories.values()))
       await target.makeDirectory?.(sinkDirectory(directory, options));
     await target.publish();
@@ -215,12 +216,8 @@ function childrenFirst(directories: Iterable<DirectoryRecord>): DirectoryRecord[
   return [...directories].sort((a, b) => compareUtf8(b.name, a.name));
 }
 
-async function openTarget(
-  run: RunContext,
-  options: RestoreOptions,
-  signal: AbortSignal,
-): Promise<RestoreTarget> {
-  const { to, replace } = options;
+async function openTarget(run: RunContext, options: RestoreOptions): Promise<RestoreTarget> {
+  const { to, replace, signal } = options;
   const onLeft = ({ path, reason }: LeftDirectory) => {
     run.logger.log('warn', `the old directory ${path} stays: ${reason}`);
     options.onProgress?.({ type: 'left', path, reason });

@@ -163,7 +163,7 @@ async function lifeOf(
 export async function readClaim(
   run: RunParts,
   place: ClaimPlace & WriterIncarnation,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<Claim | null> {
   const key = claimKey(place);
   const bytes = await getOrNull(run.records, key, signal);

@@ -53,7 +53,7 @@ export async function readReceipt(
   run: RunParts,
   id: CheckpointId,
   by: WriterIncarnation,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<StoredReceipt> {
   const found = await findReceipt(run, id, by, signal);
   if (found) return found;
@@ -70,7 +70,7 @@ export async function findReceipt(
   run: RunParts,
   id: CheckpointId,
   by: WriterIncarnation,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<StoredReceipt | undefined> {
   const key = receiptKey(id, by.writer, by.incarnation);
   const bytes = await getOrNull(run.records, key, signal);

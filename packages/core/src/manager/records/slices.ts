@@ -239,7 +239,7 @@ export async function findFile(
   run: RunParts,
   manifest: Manifest,
   name: string,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<FileRecord | undefined> {
   for await (const { files } of readSlices(run, manifest, { signal, starts: [name] })) {
     const file = files.find((each) => each.name === name);

@@ -42,11 +42,7 @@ export async function assertNotLost(
  * that began there would hide later checkpoints, and a sweep would delete them. Cost: a list
  * request; a second look at the catalog if there are claims.
  */
-export async function assertNotOutlived(
-  run: RunContext,
-  head: Head,
-  signal: AbortSignal | undefined,
-): Promise<void> {
+export async function assertNotOutlived(run: RunContext, head: Head, signal: AbortSignal): Promise<void> {
   const { lineage, epoch } = head.state;
   const prefix = claimPrefix(lineage, epoch + 1);
   if ((await findRunKey(run, [prefix], signal)) === undefined) return;
