@@ -9,6 +9,7 @@ import {
   listObjects,
   openObjectSource,
   parseVersion,
+  type RetentionPolicy,
   type RunManager,
 } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
@@ -126,7 +127,7 @@ const CALLS: readonly Row[] = [
     {
       ...{ keepLast: OPTIONAL, keepEvery: OPTIONAL, keepEveryMs: OPTIONAL, keepForMs: OPTIONAL },
       ...{ keepBest: LIST, graceMs: ['undefined', '0'] },
-    },
+    } satisfies Record<keyof RetentionPolicy, Odd[]>,
     ['null', '{}'],
   ],
   [

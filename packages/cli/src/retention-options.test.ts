@@ -1,3 +1,4 @@
+import type { RetentionPolicy } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
 import { save } from './commands/save.ts';
 import { type Option, readOption } from './option.ts';
@@ -26,7 +27,7 @@ describe('givenRetention', () => {
         grace: '10m',
       }),
     );
-    expect(rules).toEqual({
+    const all: Required<RetentionPolicy> = {
       keepLast: 3,
       keepEvery: 1000n,
       keepEveryMs: 3_600_000,
@@ -36,7 +37,8 @@ describe('givenRetention', () => {
         { metric: 'val:auc', mode: 'max', count: 1 },
       ],
       graceMs: 600_000,
-    });
+    };
+    expect(rules).toEqual(all);
   });
 
   it('without a rule no rules are set, and a grace may stand alone', () => {

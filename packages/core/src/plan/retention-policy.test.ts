@@ -11,7 +11,7 @@ import {
 } from './retention-policy.ts';
 import { durationText, timeText } from './time-text.ts';
 
-const ALL: RetentionPolicy = {
+const ALL: Required<RetentionPolicy> = {
   keepLast: 3,
   keepEvery: 1000n,
   keepEveryMs: 3_600_000,

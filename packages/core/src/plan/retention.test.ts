@@ -289,24 +289,22 @@ const anyState = fc
     });
     return stateOf(all, { resumedFrom: all[resumed % Math.max(1, all.length)]?.id });
   });
-const anyPolicy: fc.Arbitrary<RetentionPolicy> = fc.record(
-  {
-    keepLast: fc.integer({ min: 1, max: 8 }),
-    keepEvery: fc.integer({ min: 1, max: 12 }),
-    keepEveryMs: fc.constantFrom(HOUR_MS, 4 * HOUR_MS),
-    keepForMs: fc.constantFrom(HOUR_MS, 24 * HOUR_MS, 48 * HOUR_MS),
-    keepBest: fc.array(
-      fc.record({
-        metric: fc.constant('loss'),
-        mode: fc.constantFrom('min', 'max'),
-        count: fc.integer({ min: 1, max: 3 }),
-      }),
-      { maxLength: 2 },
-    ) as fc.Arbitrary<NonNullable<RetentionPolicy['keepBest']>>,
-    graceMs: fc.constantFrom(0, HOUR_MS),
-  },
-  { requiredKeys: [] },
-);
+const ANY_RULE: { readonly [Name in keyof RetentionPolicy]-?: fc.Arbitrary<RetentionPolicy[Name]> } = {
+  keepLast: fc.integer({ min: 1, max: 8 }),
+  keepEvery: fc.integer({ min: 1, max: 12 }),
+  keepEveryMs: fc.constantFrom(HOUR_MS, 4 * HOUR_MS),
+  keepForMs: fc.constantFrom(HOUR_MS, 24 * HOUR_MS, 48 * HOUR_MS),
+  keepBest: fc.array(
+    fc.record({
+      metric: fc.constant('loss'),
+      mode: fc.constantFrom('min' as const, 'max' as const),
+      count: fc.integer({ min: 1, max: 3 }),
+    }),
+    { maxLength: 2 },
+  ),
+  graceMs: fc.constantFrom(0, HOUR_MS),
+};
+const anyPolicy: fc.Arbitrary<RetentionPolicy> = fc.record(ANY_RULE, { requiredKeys: [] });
 
 /** `null`: the rules are rejected. */
 function tryPlan(state: State, policy: RetentionPolicy): RetentionPlan | null {
