@@ -23,6 +23,8 @@ export interface AmbiguousCloud extends Pick<Cloud, 'suite' | 'title'> {
   openBucket(...bucket: Parameters<Cloud['openBucket']>): Promise<SeenBucket>;
   /** The provider's answer that it is temporarily unavailable. */
   refusal(status: 500 | 503, request: SeenRequest): Answer;
+  /** Other requests than those of uploads in parts are the same on another cloud of the matrix. */
+  readonly isAboutParts?: true;
   /** Names the subject of a request if path and query do not contain it. */
   subjectOf(request: SeenRequest): string;
 }
@@ -65,6 +67,7 @@ function gcsInProcess(): AmbiguousCloud {
   return {
     suite: 'gcs',
     title: 'GCS with uploads in parts',
+    isAboutParts: true,
     refusal: refusalOfGcs,
     subjectOf: nameInMetadata,
     describeOnOwn(name, body) {

@@ -163,7 +163,11 @@ class AmbiguityStory {
     judge(said, { before, now: this.#truth });
     if (said.outcome !== 'OutcomeUnknown') return;
     await using observer = await this.#openManager();
-    await judgeLater(said, this.#truth, observer);
+    await this.#judgeLater(said, observer);
+  }
+
+  #judgeLater(said: Said, observer: RunManager): Promise<void> {
+    return judgeLater(said, { now: this.#truth, view: this.#place.view }, observer);
   }
 
   async #compete({ does }: Rival): Promise<void> {
@@ -187,7 +191,7 @@ class AmbiguityStory {
     await using next = await this.#openManager(NEXT);
     this.#truth = await truthOf(this.#place, this.#name, VERSION);
     if (this.#rivalOutcome !== undefined) judgeRival(this.#rivalOutcome, this.#truth);
-    for (const said of this.#said) await judgeLater(said, this.#truth, next);
+    for (const said of this.#said) await this.#judgeLater(said, next);
     if (this.#said.some(({ outcome }) => outcome === 'OutcomeUnknown')) await this.#settle(next);
     if (this.#said.some(({ outcome }) => outcome !== 'committed' && outcome !== 'delivered')) {
       const version = VERSION + 1n;
@@ -207,7 +211,7 @@ class AmbiguityStory {
     if (outcome !== expected)
       throw new Error(`I10: afterwards a commit ends as ${outcome} instead of ${expected}`);
     this.#truth = await truthOf(this.#place, this.#name, VERSION);
-    for (const said of this.#said) await judgeLater(said, this.#truth, next);
+    for (const said of this.#said) await this.#judgeLater(said, next);
   }
 
   #told(): Told[] {

@@ -131,10 +131,13 @@ function plotsOf(cloud: AmbiguousCloud, all: readonly Asked[], row: Row): Plot[]
 /**
  * Selects the samples of a short run. On S3 all requests of the last save meet all rows. On other
  * clouds only those do from which a row leads to its outcome: those of the commit, or those before
- * it. Each other request meets some rows, and neighbours meet different ones.
+ * it. Each other request meets some rows, and neighbours meet different ones. For a single
+ * fault, a cloud that is about parts adds only their requests, and repeats the commit.
  */
 function isChosen(cloud: AmbiguousCloud, row: Row, asked: Asked, index: number): boolean {
   const { scope, leadsTo } = row;
+  const isNew = asked.hasParts || asked.isOfCommit;
+  if (cloud.isAboutParts && scope === 'once' && !isNew) return false;
   const isOnS3 = cloud.suite === 's3';
   const isDue = isOnS3 || asked.isOfCommit === (leadsTo !== 'Unavailable');
   if (asked.isOfLastSave && isDue) return true;

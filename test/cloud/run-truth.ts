@@ -19,11 +19,14 @@ export interface Truth {
   readonly epoch: number;
   /** The epoch of the attempt that committed the version, if any. */
   readonly committedEpoch: number | undefined;
-  /** `epoch/writer` of all writers that have delivered the version. */
-  readonly delivered: ReadonlySet<string>;
+  /** Receipts of the version that are there. */
+  readonly delivered: Receipts;
 }
 
-export const NOTHING: Truth = { epoch: 0, committedEpoch: undefined, delivered: new Set() };
+/** The key of each writer's receipt, by `epoch/writer`. */
+export type Receipts = ReadonlyMap<string, string>;
+
+export const NOTHING: Truth = { epoch: 0, committedEpoch: undefined, delivered: new Map() };
 
 /** `name` is the name of the run. */
 export async function truthOf({ view }: Place, name: string, version: bigint): Promise<Truth> {
@@ -32,14 +35,14 @@ export async function truthOf({ view }: Place, name: string, version: bigint): P
   const state = newest === undefined ? {} : await readState(view, newest);
   const listed = state.checkpoints?.find(({ id }) => (id.version ?? '0') === `${version}`);
   const receipt = new RegExp(`/version_${version}/\\d+\\.(\\d+)/receipts/(\\d+)\\.\\d+\\.json$`);
-  const delivered = keys.flatMap((key) => {
+  const delivered = keys.flatMap((key): [string, string][] => {
     const [, epoch, writer] = receipt.exec(key) ?? [];
-    return epoch === undefined ? [] : [`${epoch}/${writer}`];
+    return epoch === undefined ? [] : [[`${epoch}/${writer}`, key]];
   });
   return {
     epoch: Number(state.epoch ?? 0),
     committedEpoch: listed && Number(listed.id.epoch),
-    delivered: new Set(delivered),
+    delivered: new Map(delivered),
   };
 }
 

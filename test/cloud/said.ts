@@ -1,7 +1,9 @@
 /** The reported outcome of a save, and checks that it is true. */
 
+import { createHash } from 'node:crypto';
 import { isCheckpointError, type RunManager, type SaveResult } from '@holdfast/core';
-import type { Truth } from './run-truth.ts';
+import { readToken } from '@holdfast/core/internal/manager/records/tokens';
+import type { Place, Truth } from './run-truth.ts';
 
 export interface Said {
   readonly writer: number;
@@ -63,7 +65,11 @@ export function judge(said: Said, { before, now }: { before: Truth; now: Truth }
 }
 
 /** Throws unless the outcome is still true. `recover` must resolve an unknown outcome correctly. */
-export async function judgeLater(said: Said, now: Truth, observer: RunManager): Promise<void> {
+export async function judgeLater(
+  said: Said,
+  { now, view }: { now: Truth; view: Place['view'] },
+  observer: RunManager,
+): Promise<void> {
   const isOurs = now.committedEpoch === EPOCH;
   const { writer, outcome, token } = said;
   if (outcome === 'committed' && !isOurs)
@@ -72,9 +78,26 @@ export async function judgeLater(said: Said, now: Truth, observer: RunManager): 
     throw new Error(`I7: writer ${writer} was told ${said.message} (${outcome}), and later it is committed`);
   if (outcome !== 'OutcomeUnknown') return;
   const recovered = await observer.recover(token ?? '');
-  const truth = isOurs ? 'committed' : now.epoch === EPOCH ? 'pending' : 'not-committed';
+  const isOfThisCall = await hasReceiptOf(said, now, view);
+  const isDecided = isOurs || now.epoch !== EPOCH;
+  const truth = isOurs && isOfThisCall ? 'committed' : isDecided ? 'not-committed' : 'pending';
   if (recovered.outcome !== truth)
     throw new Error(`I7: recover says ${recovered.outcome} (${recovered.detail}), and it is ${truth}`);
+}
+
+/**
+ * Whether the receipt that is there is that of the call with this token. If the receipt of a call
+ * never arrived, the writer's next call writes another one.
+ */
+async function hasReceiptOf({ writer, token }: Said, now: Truth, view: Place['view']): Promise<boolean> {
+  const content = readToken(token ?? '');
+  const key = now.delivered.get(`${EPOCH}/${writer}`);
+  if (content.of !== 'commit' || content.receiptSha256 === undefined) return true;
+  if (key === undefined) return false;
+  const digest = createHash('sha256')
+    .update(await view.read(key))
+    .digest();
+  return digest.equals(content.receiptSha256);
 }
 
 /**

@@ -71,7 +71,7 @@ async function ofCommit(
   if (isOurs) return result('committed', `version ${id.version} is committed`);
   if (isOurs === null)
     return result('unknown', `version ${id.version} was removed while its records were read`);
-  const detail = `version ${id.version} was committed with the files of another process of this writer`;
+  const detail = `version ${id.version} was committed with what another call or process of this writer delivered`;
   return result('not-committed', detail);
 }
 
