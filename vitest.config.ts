@@ -12,8 +12,8 @@ export default defineConfig({
     reporters: ['default', './test/count-reporter.ts'],
     testTimeout: 30_000,
     sequence: { sequencer: LongestFirst },
-    // Much of the time is spent waiting for servers: on two cores, two files at a time are a third faster.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    // Tests often wait for servers and processes: two files at a time leave an eighth of two cores idle.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
     projects: [
       {
         extends: true,
