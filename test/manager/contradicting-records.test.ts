@@ -7,7 +7,7 @@ import {
   type Manifest,
   manifestKey,
 } from '@holdfast/core/internal/format/index';
-import type { MemoryBucket } from '@holdfast/core/store';
+import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 
@@ -189,5 +189,71 @@ describe('a manifest that is not what the catalog says is damage', () => {
     await using manager = open(bucket);
     const restore = manager.restore({ to: { a: new Uint8Array(100), b: new Uint8Array(10) } });
     expect(await failure(restore)).toContain(`the catalog says ${most} of ${most}`);
+  });
+});
+
+describe('an older catalog was restored', () => {
+  const save = (manager: RunManager) => manager.save({ buffers: { a: bytes(10) } });
+
+  /** A run of three attempts, whose catalog is then as it was after the first of them. */
+  async function outlivedRun(later: (manager: RunManager) => Promise<unknown>) {
+    const bucket = await savedRun();
+    const known = bucket.keys();
+    for (const attempt of ['second', 'third']) {
+      await using manager = open(bucket, { attempt });
+      await later(manager);
+      await save(manager);
+    }
+    for (const key of bucket.keys())
+      if (key.startsWith('catalog/') && !known.includes(key)) bucket.remove(key);
+    return bucket;
+  }
+
+  const stories: [string, (manager: RunManager) => Promise<unknown>][] = [
+    ['attempts were lost', async () => undefined],
+    [
+      'a rollback and the attempts after it were lost',
+      (manager) => manager.admin.rollback({ to: 1, reason: 'r' }),
+    ],
+  ];
+  const decisions: [string, (manager: RunManager) => Promise<unknown>][] = [
+    ['save', save],
+    ['rollback', (manager) => manager.admin.rollback({ to: 1, reason: 'r' })],
+    ['pin', (manager) => manager.admin.pin(1, 'kept')],
+    ['annotate', (manager) => manager.admin.annotate(1, { metrics: { loss: 1 } })],
+    ['setRetention', (manager) => manager.admin.setRetention({ keepLast: 1 })],
+    ['verify', (manager) => manager.admin.verify({ version: 3, quarantine: true })],
+    ['collect', (manager) => manager.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true })],
+  ];
+  const cases = stories.flatMap(([story, later]) =>
+    decisions.map(([name, call]) => [story, name, later, call] as const),
+  );
+
+  test.each(cases)('%s: %s is StoreRegressed and writes nothing', async (_, name, later, call) => {
+    const bucket = await outlivedRun(later);
+    const before = bucket.keys().filter((key) => !key.startsWith('leases/'));
+    await using manager = open(bucket, { attempt: 'next' });
+    if (name === 'verify')
+      expect(await manager.admin.verify({ version: 3 })).toMatchObject({ recorded: 'none' });
+    else expect(await failure(call(manager))).toMatch(/^StoreRegressed: .*only at lineage 1, epoch 1/);
+    expect(bucket.keys().filter((key) => !key.startsWith('leases/'))).toEqual(before);
+  });
+
+  test('an attempt that begins while the claims are listed is no regression', async () => {
+    const bucket = await savedRun();
+    const store = new MemoryStore(bucket);
+    const list = store.list.bind(store);
+    let begun = false;
+    store.list = async function* (prefix, ...rest) {
+      if (prefix === 'writers/' && !begun) {
+        begun = true;
+        await using other = open(bucket, { attempt: 'other' });
+        await other.join();
+      }
+      yield* list(prefix, ...rest);
+    };
+    await using manager = open(bucket, { store });
+    await manager.admin.pin(1, 'kept');
+    expect([begun, (await manager.list()).find((each) => each.version === 1n)?.pins]).toEqual([true, ['kept']]);
   });
 });

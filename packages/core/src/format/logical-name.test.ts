@@ -50,6 +50,8 @@ test.each([
   ['a\nb', 'it holds a control character'],
   ['a\x7f', 'it holds a control character'],
   ['a\u0085', 'it holds a control character'],
+  ['a\ufffe', 'it holds U+FFFE or U+FFFF'],
+  ['\uffff/b', 'it holds U+FFFE or U+FFFF'],
   ['a\\b', 'it holds a backslash'],
   ['..\\..\\windows', 'it holds a backslash'],
   ['a\ud800', 'it holds half of a surrogate pair'],

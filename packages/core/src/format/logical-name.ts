@@ -30,6 +30,7 @@ export function logicalNameProblem(name: string): string | null {
   if (!name.isWellFormed()) return 'it holds half of a surrogate pair, which UTF-8 cannot express';
   if (name.includes('\0')) return 'it holds NUL';
   if (/\p{Cc}/u.test(name)) return 'it holds a control character';
+  if (/[\ufffe\uffff]/.test(name)) return 'it holds U+FFFE or U+FFFF, which listings in XML cannot express';
   if (name.includes('\\')) return "it holds a backslash; segments are joined by '/'";
   const sizeBytes = Buffer.byteLength(name);
   if (sizeBytes > LOGICAL_NAME_BYTES_MAX)
@@ -45,7 +46,7 @@ export function logicalNameProblem(name: string): string | null {
 
 /**
  * `InvalidArgument` with the reason: a name is relative, without '.', '..', empty segments, control
- * characters or backslashes.
+ * characters, U+FFFE, U+FFFF or backslashes.
  */
 export function checkLogicalName(name: string): void {
   anyText('a file name', name);

@@ -5,7 +5,7 @@ import type { Decided } from '../../plan/transaction.ts';
 import { type AppendResult, type CatalogAnswer, type Head, rejectionError } from '../catalog/index.ts';
 import { newId } from '../records/index.ts';
 import type { RunContext } from './context.ts';
-import { assertNotLost, NOTHING_TOLD } from './lost-catalog.ts';
+import { assertNotLost, assertOnceNotOutlived, NOTHING_TOLD } from './lost-catalog.ts';
 import { assertOwnEntries } from './own-entries.ts';
 
 /** Turns before a decision is given up because the catalog changes each time. */
@@ -26,14 +26,14 @@ export interface MadeDecision {
 }
 
 /**
- * Plans a decision on the newest state and writes it. If the catalog has changed meanwhile and the
- * decision is rejected, it is planned again. `plan` is called each time, like any question
+ * Plans a decision on the newest state and writes it. If the catalog has changed meanwhile and
+ * the decision is rejected, it is planned again. `plan` is called each time, like any question
  * (`Catalog.ask`), and throws if it finds a problem.
  *
- * `NotFound`: there is no run. `Corrupt`: its newest entry is of another run. `Conflict`, `Fenced`:
- * rejected on the very state on which it was
- * planned, or in each of 16 turns. `OutcomeUnknown`: it was sent, and `recover` can tell its
- * outcome later. Any other error: it had no effect and never will.
+ * `NotFound`: there is no run. `Corrupt`: its newest entry is of another run. `StoreRegressed`:
+ * the catalog is older than its claims. `Conflict`, `Fenced`: rejected on the very state on which
+ * it was planned, or in each of 16 turns. `OutcomeUnknown`: it was sent, and `recover` can tell
+ * its outcome later. Any other error: it had no effect and never will.
  */
 export async function decide(
   run: RunContext,
@@ -44,6 +44,7 @@ export async function decide(
   for (let turn = 1; ; turn++) {
     const { answer, head: before } = await askRun(run, plan, signal);
     await assertOwnEntries(run, before, signal);
+    await assertOnceNotOutlived(run, before, signal);
     const txn = { ...answer, id: newId(run) };
     const result = await run.catalog.append(txn, { runId: before.runId, head: before, signal });
     if (result.kind === 'unknown') throw unknownDecision(run, what, result, about);

@@ -2,13 +2,14 @@
 
 import { CheckpointError } from '../../contract/errors.ts';
 import {
-  claimPrefix,
+  type ClaimKeyParts,
   parseCheckpointPrefix,
   parseClaimKey,
+  type State,
   versionsPrefix,
   writersPrefix,
 } from '../../format/index.ts';
-import type { Head } from '../catalog/index.ts';
+import type { Catalog, Head } from '../catalog/index.ts';
 import type { RunContext } from './context.ts';
 
 const RESTORE_OR_REBUILD =
@@ -35,26 +36,44 @@ export async function assertNotLost(
   if (seq === 0) throw lostCatalog(run, key, consequence);
 }
 
+/** Catalogs that were compared with the claims of their run. */
+const compared = new WeakSet<Catalog>();
+
 /**
- * Called before an attempt takes the run over. A process claims its place in an epoch only after it
- * has seen the entry that begins the epoch. `StoreRegressed`: there are claims in the epoch after
- * the newest one, so the store has lost that entry, or an older catalog was restored. An attempt
- * that began there would hide later checkpoints, and a sweep would delete them. Cost: a list
- * request; a second look at the catalog if there are claims.
+ * Called before an attempt takes the run over, and before the first decision of a manager. A
+ * process claims its place in an epoch only after it has seen the entry that begins the epoch.
+ * `StoreRegressed`: a claim has a later epoch or lineage than the catalog. So the store has lost
+ * the entry that began it, or an older catalog was restored. A decision made there would hide
+ * later checkpoints, and a sweep would delete them. Cost: one list page per 1,000 claims that no
+ * sweep has removed; a second look at the catalog if there is such a claim.
  */
 export async function assertNotOutlived(run: RunContext, head: Head, signal: AbortSignal): Promise<void> {
-  const { lineage, epoch } = head.state;
-  const prefix = claimPrefix(lineage, epoch + 1);
-  if ((await findRunKey(run, [prefix], signal)) === undefined) return;
-  // Another attempt may have begun that epoch after the catalog was read.
-  const { seq } = await run.catalog.read(signal);
-  if (seq > head.seq) return;
   const { uri } = run.store;
-  throw new CheckpointError(
-    'StoreRegressed',
-    `${uri} has claims below ${prefix}, but the catalog is only at epoch ${epoch}: it has lost entries, or an older catalog was restored, so nothing is written`,
-    { context: { store: uri, key: prefix, advice: [RESTORE_OR_REBUILD] } },
-  );
+  let { state } = head;
+  for await (const { objects } of run.records.list(writersPrefix, { signal })) {
+    for (const { key } of objects) {
+      const claim = parseClaimKey(key);
+      if (claim === null || !isLater(claim, state)) continue;
+      // Another process may have begun that epoch after the catalog was read.
+      state = (await run.catalog.read(signal)).state;
+      if (!isLater(claim, state)) continue;
+      throw new CheckpointError(
+        'StoreRegressed',
+        `${uri} has the claim ${key}, but the catalog is only at lineage ${state.lineage}, epoch ${state.epoch}: it has lost entries, or an older catalog was restored, so nothing is written`,
+        { context: { store: uri, key, advice: [RESTORE_OR_REBUILD] } },
+      );
+    }
+  }
+  compared.add(run.catalog);
+}
+
+/** As `assertNotOutlived`, once in the life of a manager. */
+export async function assertOnceNotOutlived(run: RunContext, head: Head, signal: AbortSignal): Promise<void> {
+  if (!compared.has(run.catalog)) await assertNotOutlived(run, head, signal);
+}
+
+function isLater(claim: ClaimKeyParts, state: State): boolean {
+  return claim.epoch > state.epoch || claim.lineage > state.lineage;
 }
 
 /** A key of a claim or of a checkpoint's object below `prefixes`, or `undefined`. */
