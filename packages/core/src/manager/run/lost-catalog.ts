@@ -47,7 +47,11 @@ const compared = new WeakSet<Catalog>();
  * later checkpoints, and a sweep would delete them. Cost: one list page per 1,000 claims that no
  * sweep has removed; a second look at the catalog if there is such a claim.
  */
-export async function assertNotOutlived(run: RunContext, head: Head, signal: AbortSignal): Promise<void> {
+export async function assertNotOutlived(
+  run: RunContext,
+  head: Head,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const { uri } = run.store;
   let { state } = head;
   for await (const { objects } of run.records.list(writersPrefix, { signal })) {
@@ -68,7 +72,11 @@ export async function assertNotOutlived(run: RunContext, head: Head, signal: Abo
 }
 
 /** As `assertNotOutlived`, once in the life of a manager. */
-export async function assertOnceNotOutlived(run: RunContext, head: Head, signal: AbortSignal): Promise<void> {
+export async function assertOnceNotOutlived(
+  run: RunContext,
+  head: Head,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   if (!compared.has(run.catalog)) await assertNotOutlived(run, head, signal);
 }
 
