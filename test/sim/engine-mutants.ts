@@ -180,7 +180,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/keep/collect.ts',
     find: 'due.free.filter(({ id }) => !problems.has(idText(id)))',
     replace: 'due.free',
-    seed: FIRST_COLLECTING_SEED + 311,
+    seed: FIRST_COLLECTING_SEED + 99,
   },
   'retention takes what the attempt resumed from': {
     file: 'plan/apply-keeping.ts',
