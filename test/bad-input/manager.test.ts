@@ -12,7 +12,9 @@ import {
   type RetentionPolicy,
   type RunManager,
 } from '@holdfast/core';
+import { CALL_RULES } from '@holdfast/core/internal/manager/call-rules';
 import { MemoryStore } from '@holdfast/core/store';
+import { localFiles } from '@holdfast/local-files';
 import { describe, expect, test } from 'vitest';
 import { bytes, newBucket, open, SETTINGS } from '../manager/memory-run.ts';
 import { expectRefused, type Odd } from './values.ts';
@@ -47,7 +49,7 @@ const BUFFERS = { buffers: { a: bytes(9) } };
 const paused = { ...BUFFERS, version: 5, consistency: 'paused', pause: async () => () => undefined };
 
 const CALLS: readonly Row[] = [
-  ['join', (m, o) => m.join(o), { signal: OPTIONAL, writer: OPTIONAL }, OBJECT],
+  ['join', (m, o) => m.join(o), { ...WAIT, writer: OPTIONAL }, OBJECT],
   ['create', (m, o) => m.create(5, o), { signal: OPTIONAL }, OBJECT],
   ['get', (m, o) => m.get(1, o), { signal: OPTIONAL }, OBJECT],
   ['latest', (m, o) => m.latest(o), { signal: OPTIONAL }, OBJECT],
@@ -65,6 +67,13 @@ const CALLS: readonly Row[] = [
   ],
   ['save of files', (m, o) => m.save(o), { files: NEEDED }, NEEDED],
   ['save of a directory', (m, o) => m.save(o), { dir: NEEDED }, NEEDED],
+  [
+    'save, scanned',
+    (_, o) => open(newBucket(), { files: localFiles }).save(o),
+    { exclude: LIST, links: OPTIONAL },
+    NEEDED,
+    { dir: '/nowhere' },
+  ],
   [
     'save, paused',
     (m, o) => m.save(o),
@@ -118,7 +127,7 @@ const CALLS: readonly Row[] = [
     { metrics: { a: 1 }, metadata: { b: 'x' } },
   ],
   ['annotate in vain', (m, o) => m.admin.annotate(1, o), { metrics: NEEDED, metadata: NEEDED }, NEEDED],
-  ['planRetention', (m, o) => m.admin.planRetention(o), { ...WAIT, policy: OBJECT }, OBJECT],
+  ['planRetention', (m, o) => m.admin.planRetention(o), { ...WAIT, policy: OBJECT, force: FLAG }, OBJECT],
   ['collect', (m, o) => m.admin.collect(o), { ...WAIT, policy: OBJECT, force: FLAG }, OBJECT],
   ['setRetention', (m, o) => m.admin.setRetention({}, o), WAIT, OBJECT],
   [
@@ -177,6 +186,19 @@ async function savedRun(): Promise<RunManager> {
   return manager;
 }
 
+/** Names in `CALL_RULES` that are not the name of a manager's call. */
+const CALL_OF: Readonly<Record<string, string | null>> = {
+  ...{ mirror: 'mirrorFrom', fork: 'forkFrom', rebuild: 'rebuildCatalog' },
+  ...{ call: null, wait: null, commitCheckpoint: null },
+};
+const RULES = Object.entries(CALL_RULES).filter(([name]) => CALL_OF[name] !== null);
+
+test.each(RULES)('each option of %s has its odd values in a row', (name, rules) => {
+  const rows = CALLS.filter(([row]) => row.split(/[ ,]/)[0] === (CALL_OF[name] ?? name));
+  const tried = new Set(rows.flatMap(([, , options]) => Object.keys(options)));
+  expect(Object.keys(rules).filter((option) => !tried.has(option))).toEqual([]);
+});
+
 describe('a call of a manager', () => {
   for (const [name, call, options, whole, base] of CALLS) {
     test(name, async () => {
@@ -199,6 +221,95 @@ describe('a call of a manager', () => {
       });
     });
   }
+
+  const positional: [string, (manager: RunManager, value: never) => unknown, Odd[]][] = [
+    ['create', (m, v) => m.create(v), ['undefined', '0']],
+    ['get', (m, v) => m.get(v), VERSION],
+    ['diff before', (m, v) => m.admin.diff(v, 1), VERSION],
+    ['diff after', (m, v) => m.admin.diff(1, v), VERSION],
+    ['pin version', (m, v) => m.admin.pin(v, 'a'), VERSION],
+    ['pin label', (m, v) => m.admin.pin(1, v), NEEDED],
+    ['unpin version', (m, v) => m.admin.unpin(v), VERSION],
+    ['unpin label', (m, v) => m.admin.unpin(1, v), OPTIONAL],
+    ['undelete', (m, v) => m.admin.undelete(v), VERSION],
+    ['annotate', (m, v) => m.admin.annotate(v, { metrics: { a: 1 } }), VERSION],
+    [
+      'annotate lineage',
+      (m, lineage) => m.admin.annotate({ version: 1, lineage }, { metrics: { a: 1 } }),
+      NEEDED,
+    ],
+    ['recover', (m, v) => m.recover(v), NEEDED],
+    ['releaseLease', (m, v) => m.admin.releaseLease(v), NEEDED],
+    ['releaseSkipped', (m, v) => m.admin.releaseSkipped(v), ['space']],
+    ['mirrorFrom', (m, v) => m.admin.mirrorFrom(v), NEEDED],
+    ['forkFrom', (m, v) => m.admin.forkFrom(v), NEEDED],
+    ['setRetention', (m, v) => m.admin.setRetention(v), ['null', '{}']],
+  ];
+  test.each(positional)('%s, by place', async (_name, call, accepted) => {
+    await using manager = await savedRun();
+    await expectRefused(accepted, (value) => call(manager, value));
+  });
+
+  test.each(['files', 'buffers', 'metrics', 'metadata'])('a value in %s of a save', async (option) => {
+    await using manager = await savedRun();
+    const accepted: Record<string, Odd[]> = {
+      metrics: ['-1', '0', '1.5', '2^53'],
+      metadata: ['empty', 'space'],
+    };
+    const base = option === 'files' || option === 'buffers' ? {} : BUFFERS;
+    await expectRefused(accepted[option] ?? [], (value) => {
+      const options = { ...base, [option]: { a: value } };
+      return manager.save(options as never);
+    });
+  });
+
+  test('a limit that is a whole number is as many as there are', async () => {
+    await using manager = await savedRun();
+    expect(await manager.list({ limit: Number.MAX_SAFE_INTEGER })).toHaveLength(1);
+  });
+
+  test.each([-1, 7 * 24 * 3_600_000 + 1, 2 ** 31])(
+    'timeoutMs %d is named with its limits',
+    async (timeoutMs) => {
+      await using manager = await savedRun();
+      await expect(manager.commit({ version: 1, timeoutMs })).rejects.toMatchObject({
+        code: 'InvalidArgument',
+        message: `timeoutMs is ${timeoutMs}; it takes milliseconds from 0 to 604800000`,
+      });
+    },
+  );
+});
+
+describe('a checkpoint', () => {
+  const written: [
+    string,
+    (checkpoint: Awaited<ReturnType<RunManager['create']>>, value: never) => unknown,
+    Odd[],
+  ][] = [
+    ['openOutputStream', async (c, v) => c.openOutputStream(v).abort(), ['space']],
+    ['commit', (c, v) => c.commit(v), []],
+  ];
+  test.each(written)('%s', async (_name, call, accepted) => {
+    await using manager = await savedRun();
+    const checkpoint = await manager.create();
+    // A commit without a file is rejected for any value. The test below covers the values that it
+    // accepts.
+    await expectRefused(accepted, (value) => call(checkpoint, value));
+  });
+
+  test.each(Object.entries({ ...COMMIT_WAIT, ...META, ...STALE }))(
+    'commit with %s',
+    async (option, accepted) => {
+      await using manager = await savedRun();
+      await expectRefused(accepted, async (value) => {
+        await using checkpoint = await manager.create();
+        const writer = checkpoint.openOutputStream('a').getWriter();
+        await writer.write(bytes(3));
+        await writer.close();
+        await checkpoint.commit({ [option]: value } as never);
+      });
+    },
+  );
 
   test('one that is committed', async () => {
     await using manager = await savedRun();
