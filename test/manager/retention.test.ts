@@ -56,7 +56,7 @@ describe('rules of a run', () => {
     await first.join();
     run.bucket.damage('run.json', (bytes) => {
       const record = decodeRecord('run', bytes, { key: 'run.json' });
-      const policy = { ...NO_RULES, keepFirst: 2 };
+      const policy = { ...NO_RULES, keepUnheardOf: 2 };
       return encodeRecord('run', { ...record, policy }).bytes;
     });
 
@@ -64,7 +64,7 @@ describe('rules of a run', () => {
     await saveVersions(manager, [1, 2, 3]);
     for (const call of [manager.admin.planRetention(), manager.admin.collect(), manager.admin.retention()]) {
       expect(await failure(call)).toMatch(
-        /UnsupportedFormat: .* hold "keepFirst", which this one does not know/,
+        /UnsupportedFormat: .* hold "keepUnheardOf", which this one does not know/,
       );
     }
     await manager.close();

@@ -45,7 +45,7 @@ describe('policyRecord', () => {
   });
 
   test.each<[string, unknown, string]>([
-    ['an unknown rule', { keep: 3 }, 'there is no retention rule "keep"; there are: keepLast, keepEvery,'],
+    ['an unknown rule', { keep: 3 }, 'there is no retention rule "keep"; there are: keepLast,'],
     ['none to keep', { keepLast: 0 }, 'keepLast is 0; it takes a whole number from 1 to 4294967295'],
     ['a fraction', { keepLast: 1.5 }, 'keepLast is 1.5'],
     ['more than a record holds', { keepLast: 2 ** 32 }, 'keepLast is 4294967296'],
@@ -91,12 +91,12 @@ test('the value of a rule is compared whole, whatever it consists of', () => {
 });
 
 describe('a rule that only a newer version knows', () => {
-  const newer = { ...NO_RULES, keepFirst: 2 };
+  const newer = { ...NO_RULES, keepUnheardOf: 2 };
   const [best] = policyRecord({ keepBest: [{ metric: 'loss', mode: 'min', count: 1 }] }).keepBest;
   const newerBest = { ...NO_RULES, keepBest: [{ ...best!, withinMs: 5 }] };
 
   test.each([
-    ['keepFirst', newer],
+    ['keepUnheardOf', newer],
     ['withinMs', newerBest],
   ])('%s counts as a rule, is the same as no other, and is not told as less than it is', (name, record) => {
     expect(hasRules(record)).toBe(true);
