@@ -60,7 +60,7 @@ export const LIFE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'plan/sweep.ts',
     find: 'claim.epoch < state.epoch',
     replace: 'claim.epoch < state.epoch || claim.lineage < state.lineage',
-    seed: FIRST_LIFE_SEED + 36,
+    seed: FIRST_LIFE_SEED + 295,
   },
   'a process that is refused does not ask what is committed': {
     file: 'manager/save/save.ts',
