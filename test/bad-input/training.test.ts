@@ -179,7 +179,7 @@ describe('a train loop', () => {
     await expectRefused(OBJECT, run);
     const options = { failuresMax: OPTIONAL, logger: OPTIONAL, saver: OPTIONAL, preemption: OPTIONAL };
     await eachOption(options, {}, run);
-    await expectRefused(['null'], (value) => setCheckpointManager(value));
+    await expectRefused(['null', 'function'], (value) => setCheckpointManager(value));
     await expectRefused([], (value) => new FileSystemCheckpointManager(value));
   });
 

@@ -38,4 +38,14 @@ export interface TrainingCheckpointManager {
   latest(): Promise<TrainingCheckpoint | null>;
   /** All committed checkpoints, newest first. */
   list(): Promise<readonly { readonly version: bigint }[]>;
+  /**
+   * Takes the run over from earlier managers, if this kind of manager has such a rule. `train`
+   * calls it for managers that it opens.
+   */
+  join?(): Promise<unknown>;
+  /** Releases what the manager holds. `train` calls it for managers that it opens. */
+  close?(): Promise<void>;
 }
+
+/** Opens a new manager at each call. `train` closes what it returns. */
+export type CheckpointManagerOpener = () => TrainingCheckpointManager | Promise<TrainingCheckpointManager>;

@@ -3,6 +3,8 @@
  * worker.
  */
 
+import { isCheckpointError } from '@holdfast/core/contract';
+
 /** A retry may succeed: the loop restores the last snapshot and the workers meet again. */
 export class RecoverableError extends Error {
   override readonly name = 'RecoverableError';
@@ -21,4 +23,13 @@ export class StopException extends Error {
 /** Thrown by a step that has no data left. */
 export class StopIteration extends Error {
   override readonly name = 'StopIteration';
+}
+
+/** A later try may succeed: a failure of a save that costs no step. */
+export function mayPass(error: unknown): error is Error {
+  return error instanceof RecoverableError || (isCheckpointError(error) && error.status !== 'permanent');
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -1,12 +1,12 @@
 import { isCheckpointError, type Logger } from '@holdfast/core/contract';
-import type { TrainingCheckpointManager } from './checkpoints.ts';
-import { RecoverableError } from './errors.ts';
+import { mayPass, messageOf } from './errors.ts';
+import { type LoopManager, withAdvice } from './loop-manager.ts';
 import { saveCheckpoint, startSave } from './save-checkpoint.ts';
 import type { Saver } from './saving/saver.ts';
 import type { State } from './state.ts';
 
 export interface LoopSavesParts {
-  readonly manager: TrainingCheckpointManager;
+  readonly manager: LoopManager;
   /** `null`: the loop waits for each save to end. */
   readonly saver: Saver | null;
   readonly state: State;
@@ -40,7 +40,7 @@ export class LoopSaves {
   async save(): Promise<void> {
     const { manager, saver, state, logger } = this.#parts;
     if (saver === null) {
-      await saveCheckpoint(manager, state, logger);
+      await saveCheckpoint(manager.current, state, logger);
       this.#isBehind = false;
       return;
     }
@@ -55,9 +55,16 @@ export class LoopSaves {
   /**
    * Reports a transient failure and throws any other. The step is done on all ranks, so undoing it
    * on this rank alone would gain nothing.
+   *
+   * If the world has ended as well, the others have replaced a frozen rank 0. `Fenced` is then as
+   * good as transient, because the next manager is opened when this worker is rank 0 again.
    */
-  judge(error: unknown): void {
-    if (!mayPass(error)) throw error;
+  judge(error: unknown, { hasWorldEnded = false } = {}): void {
+    const { manager, saver } = this.#parts;
+    const isReplaced = hasWorldEnded && manager.isOpenedByLoop && isCheckpointError(error, 'Fenced');
+    if (!mayPass(error) && !isReplaced) {
+      throw manager.isOpenedByLoop ? error : withAdvice(error, saver !== null);
+    }
     this.#parts.onError(error);
     this.#parts.logger.log('warn', `a checkpoint could not be saved; training continues: ${error.message}`, {
       error,
@@ -93,13 +100,4 @@ export class LoopSaves {
     if (start === 'started') this.#isBehind = false;
     else this.#parts.logger.log('info', 'a checkpoint was skipped: another save is in flight');
   }
-}
-
-/** The next save may succeed. */
-export function mayPass(error: unknown): error is Error {
-  return error instanceof RecoverableError || (isCheckpointError(error) && error.status !== 'permanent');
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

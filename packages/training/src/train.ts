@@ -17,11 +17,19 @@ import {
   type Rules,
   wholeNumber,
 } from '@holdfast/core/contract';
-import type { TrainingCheckpointManager } from './checkpoints.ts';
+import type { CheckpointManagerOpener, TrainingCheckpointManager } from './checkpoints.ts';
 import type { Coordinator, World } from './coordinator.ts';
-import { NonRetryableException, RecoverableError, StopException, StopIteration } from './errors.ts';
+import {
+  mayPass,
+  messageOf,
+  NonRetryableException,
+  RecoverableError,
+  StopException,
+  StopIteration,
+} from './errors.ts';
 import { loadNewestCheckpoint } from './load-checkpoint.ts';
-import { LoopSaves, mayPass, messageOf } from './loop-saves.ts';
+import { LoopManager } from './loop-manager.ts';
+import { LoopSaves } from './loop-saves.ts';
 import { processWarnings } from './process-warnings.ts';
 import { getCheckpointManager } from './registry.ts';
 import type { Preemption } from './saving/preemption.ts';
@@ -66,7 +74,8 @@ const OPTIONS: Rules<TrainOptions> = {
 
 /**
  * Trains until no data is left, or the coordinator or a preemption ends training. Resolves to the
- * same state object. Uses the manager of `setCheckpointManager`, read once, at the call.
+ * same state object. Uses the manager of `setCheckpointManager`, read once, at the call. A manager
+ * that the loop has opened is closed when `train` settles.
  *
  * Rejects with:
  * - any error except `RecoverableError` and `StopException`, after `coordinator.onError`
@@ -87,19 +96,26 @@ export async function train<S extends State>(
   having('save', 'load')('state', state);
   checkOptions(options, OPTIONS);
   const { failuresMax = FAILURES_MAX_DEFAULT, logger = processWarnings, saver = null } = options;
-  const manager = getCheckpointManager();
+  const source = getCheckpointManager();
   const preemption = options.preemption ?? null;
-  checkSavers(manager, saver, preemption);
+  checkSavers(source, saver, preemption);
+  const manager = source && new LoopManager(source, logger);
   const parts = { coordinator, trainStep, state, manager, saver, preemption, failuresMax, logger };
   await new TrainLoop(parts).run();
   return state;
 }
 
 function checkSavers(
-  manager: TrainingCheckpointManager | null,
+  manager: TrainingCheckpointManager | CheckpointManagerOpener | null,
   saver: Saver | null,
   preemption: Preemption | null,
 ): void {
+  if (saver !== null && typeof manager === 'function') {
+    throw new CheckpointError(
+      'InvalidArgument',
+      'a saver keeps its manager: give setCheckpointManager this manager, not a function that opens one',
+    );
+  }
   if (saver !== null && saver.manager !== manager) {
     throw new CheckpointError(
       'InvalidArgument',
@@ -118,7 +134,7 @@ interface LoopParts<S extends State> {
   readonly coordinator: Coordinator;
   readonly trainStep: TrainStep<S>;
   readonly state: S;
-  readonly manager: TrainingCheckpointManager | null;
+  readonly manager: LoopManager | null;
   readonly saver: Saver | null;
   readonly preemption: Preemption | null;
   readonly failuresMax: number;
@@ -162,6 +178,7 @@ class TrainLoop<S extends State> {
         release?.(error);
         this.#hearOfUnsaved(error);
       }
+      await this.#parts.manager?.close();
     });
     // A loop that failed did not save its last state.
     release?.(this.#isSavingAside && this.#saves?.isBehind ? this.#failure?.error : undefined);
@@ -235,7 +252,7 @@ class TrainLoop<S extends State> {
    * After a recoverable failure the state is restored from its snapshot, if it has one.
    */
   async #recovering<T>(body: (snapshot: unknown) => Promise<T>): Promise<T | null> {
-    const { coordinator, state, logger } = this.#parts;
+    const { coordinator, state, manager, logger } = this.#parts;
     let snapshot: unknown = null;
     try {
       snapshot = state.snapshot();
@@ -249,6 +266,7 @@ class TrainLoop<S extends State> {
       if (!(error instanceof RecoverableError)) throw error;
       this.#failureCount += 1;
       logger.log('warn', `recoverable failure ${this.#failureCount}: ${error.message}`, { error });
+      manager?.leave();
       this.#restoreSnapshot(snapshot);
       return null;
     }
@@ -273,13 +291,14 @@ class TrainLoop<S extends State> {
     const { coordinator, state, manager, logger, preemption } = this.#parts;
     const world = await unlessPreempted(preemption, coordinator.rendezvous());
     this.#isSavingAside = this.#parts.saver !== null && world.rank === 0;
+    await unlessPreempted(preemption, manager?.enter(world.rank));
     const haveState = await unlessPreempted(
       preemption,
       world.allGather(Uint8Array.of(this.#hasState ? 1 : 0)),
     );
     const isFirst = haveState.every(([flag]) => flag === 0);
     if (manager !== null && world.rank === 0 && isFirst) {
-      await loadNewestCheckpoint(manager, state, { logger, reset: () => this.#reset(snapshot) });
+      await loadNewestCheckpoint(manager.current, state, { logger, reset: () => this.#reset(snapshot) });
     }
     await state.sync(world.size, world.rank);
     // Wait here until all ranks have synced. If one rank failed after the others went on, it would
@@ -328,7 +347,8 @@ class TrainLoop<S extends State> {
     const saving = world.rank === 0 ? this.#saves.save() : null;
     const [saved] = await Promise.allSettled([saving]);
     const [met] = await Promise.allSettled([unlessPreempted(preemption, world.barrier())]);
-    if (saved.status === 'rejected') this.#saves.judge(saved.reason);
+    const hasWorldEnded = met.status === 'rejected' && met.reason instanceof RecoverableError;
+    if (saved.status === 'rejected') this.#saves.judge(saved.reason, { hasWorldEnded });
     if (met.status === 'rejected') throw met.reason;
   }
 }
