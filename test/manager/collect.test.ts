@@ -166,6 +166,35 @@ describe('collect', () => {
     expect(await restores(manager, 1)).toBe(true);
   });
 
+  test('I3: a version that a rollback left behind does not count as one that a restart can be given', async () => {
+    const run = await runOf([1, 2, 3]);
+    await using manager = run.open();
+    await manager.admin.collect({ policy: { keepLast: 2 } });
+    await manager.admin.rollback({ to: 2, reason: 'the loss rises' });
+    await quarantineVersion(run.bucket, 2n, 'a bit is wrong');
+    const { removed, postponed } = await manager.admin.collect({ policy: { graceMs: 0 } });
+    expect([removed, postponed.map(({ version }) => version)]).toEqual([[], [1n]]);
+    await manager.admin.undelete(1);
+    expect((await manager.latest())?.version).toBe(1n);
+    expect(await restores(manager, 1)).toBe(true);
+  });
+
+  test('I3: the only verified version stays, also if it was retired before the others were quarantined', async () => {
+    const run = await runOf([1, 2, 3]);
+    await using manager = run.open();
+    await manager.admin.verify({ version: 1 });
+    await manager.admin.verify({ version: 2 });
+    await manager.admin.collect({ policy: { keepLast: 2 } });
+    await quarantineVersion(run.bucket, 2n, 'a bit is wrong');
+    const { removed, postponed } = await manager.admin.collect({ policy: { graceMs: 0 } });
+    expect([removed, postponed.map(({ reason }) => reason)]).toEqual([
+      [],
+      [expect.stringContaining('no other live checkpoint is verified: verify one first')],
+    ]);
+    await manager.admin.verify({ version: 3 });
+    expect((await manager.admin.collect({ policy: { graceMs: 0 } })).removed).toEqual([1n]);
+  });
+
   test('a store that does not let us delete is Denied, after the decisions that stand', async () => {
     const run = await runOf([1, 2]);
     const store = new FaultyStore(new MemoryStore(run.bucket), ({ operation }) =>

@@ -254,6 +254,9 @@ describe('an older catalog was restored', () => {
     };
     await using manager = open(bucket, { store });
     await manager.admin.pin(1, 'kept');
-    expect([begun, (await manager.list()).find((each) => each.version === 1n)?.pins]).toEqual([true, ['kept']]);
+    expect([begun, (await manager.list()).find((each) => each.version === 1n)?.pins]).toEqual([
+      true,
+      ['kept'],
+    ]);
   });
 });

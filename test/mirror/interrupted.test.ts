@@ -223,3 +223,46 @@ describe('stopping', () => {
     await checkInvariants(viewOfBucket(runs.to), []);
   });
 });
+
+describe('a rollback of the source during a mirror', () => {
+  const rolledBack = async (at: RegExp) => {
+    const runs = twoRuns();
+    await saveAll(runs.from, [1n, 2n, 3n]);
+    const rollBack = async () => {
+      await using trainer = open(runs.from);
+      await trainer.admin.rollback({ to: 1, reason: 'the loss rises' });
+    };
+    await using from = open(runs.from);
+    await using to = open(interfered(runs.to, (_, key) => at.test(key), rollBack));
+    const { copied, skipped } = await to.admin.mirrorFrom(from);
+    return { runs, copied: copied.map(({ version }) => version), skipped };
+  };
+
+  test.each([
+    ['before a version is copied', /^version_1\/.*manifest-/],
+    ['while a version is copied', /^version_2\/.*receipts/],
+  ])('%s: it is not copied, and later versions can be', async (_, at) => {
+    const { runs, copied, skipped } = await rolledBack(at);
+    expect(copied).toEqual([1n]);
+    expect(skipped).toMatchObject(
+      [2n, 3n].map((version) => ({ version, reason: expect.stringMatching(/rollback/) })),
+    );
+    await saveAll(runs.from, [4n], { attempt: 'job-1' });
+    await using from = open(runs.from);
+    await using to = open(runs.to);
+    await to.admin.mirrorFrom(from);
+    expect((await to.latest())?.version).toBe(4n);
+  });
+
+  test('after it, the next mirror tells what a restart from the copy may load', async () => {
+    const runs = twoRuns();
+    await saveAll(runs.from, [1n, 2n, 3n]);
+    await using from = open(runs.from);
+    await using to = open(runs.to);
+    await to.admin.mirrorFrom(from);
+    await from.admin.rollback({ to: 1, reason: 'the loss rises' });
+    const { copied, skipped } = await to.admin.mirrorFrom(from);
+    const reason = expect.stringMatching(/^it was copied before a rollback of the source left it behind/);
+    expect([copied, skipped]).toEqual([[], [2n, 3n].map((version) => ({ version, reason }))]);
+  });
+});

@@ -86,7 +86,10 @@ describe('adviceFor', () => {
     expect(advice('Corrupt', { unreadable: ['k'] })[0]).toMatch(/^repeat the rebuild; .*`--skip KEY`/);
     expect(advice('UnsupportedFormat', { unreadable: ['k'] })[0]).toMatch(/^rebuild with a newer Holdfast/);
     expect(advice('Corrupt', { store, version: 7n, stopped: 'collection' })).toEqual([
-      '`holdfast verify memory://b --version 7 --quarantine` quarantines it, and collection continues',
+      '`holdfast verify memory://b --version 7 --quarantine` quarantines it; collection continues if its receipts can be read',
+    ]);
+    expect(advice('Corrupt', { store, version: 7n, stopped: 'collection', quarantined: true })).toEqual([
+      expect.stringMatching(/^version 7 is quarantined, but its receipts cannot be read either/),
     ]);
     expect(advice('Corrupt', {})).toEqual(['`aCall`']);
     const missing = new CheckpointError('NotFound', 'x', { context: { run: 'missing', manifestCount: 2 } });

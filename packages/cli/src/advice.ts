@@ -37,7 +37,9 @@ function insteadOfEngines({ code, context }: CheckpointError, { subject }: Situa
   if (context['stopped'] === 'collection') {
     const which = String(context['checkpoint'] ?? context.version);
     const verify = command('verify', uri, '--version', which, '--quarantine');
-    return [`${verify} quarantines it, and collection continues`];
+    if (context['quarantined'] === true)
+      return [`version ${which} is quarantined, but its receipts cannot be read either: restore its records`];
+    return [`${verify} quarantines it; collection continues if its receipts can be read`];
   }
   if (context['state'] === 'retiring')
     return [

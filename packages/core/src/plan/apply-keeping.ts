@@ -105,6 +105,10 @@ function remove(state: State, id: CheckpointId, retiringSeq: number | undefined)
   if (!hasOtherLive(state, found)) {
     return rejected('refused', `version ${referenceText(id)} cannot be removed: no other checkpoint is live`);
   }
+  if (found.verified && !hasOtherLive(state, found, true)) {
+    const why = 'no other live checkpoint is verified';
+    return rejected('refused', `version ${referenceText(id)} cannot be removed: ${why}`);
+  }
   const item = { id, manifestSha256: found.manifestSha256 };
   const dropped = state.removedRing.length >= REMOVED_RING_LENGTH ? state.removedRing[0]?.id : undefined;
   return {

@@ -52,6 +52,17 @@ describe('a manifest', () => {
     expect([manifest.format?.major, manifest.metadata, fileCount]).toEqual([1, { note: 'of 0' }, 2]);
   });
 
+  test('refers to them where readers would need too much memory for it, however few its bytes', () => {
+    const names = (writer: number) =>
+      Object.fromEntries(Array.from({ length: 95_000 }, (_, index) => [`${writer}.${index}`, '']));
+    const receipts = [0, 1, 2].map((writer) =>
+      stored(writer, 100, { worldSize: 3, metadata: names(writer) }),
+    );
+    const { manifest } = assembled(receipts);
+    expect(manifest).toMatchObject({ writers: [], metadata: {}, format: { major: 2 } });
+    expect(manifest.receipts).toHaveLength(3);
+  });
+
   test('refers to them where they have a byte more, and leaves the rest to them', () => {
     const { manifest, fileCount, writers } = assembled([stored(0, 500), stored(1, 501)]);
     expect(manifest).toMatchObject({ writers: [], metadata: {}, format: { major: 2 } });

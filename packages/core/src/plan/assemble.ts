@@ -3,14 +3,17 @@
  * gets the same bytes.
  */
 
+import { isCheckpointError } from '../contract/errors.ts';
 import { METRIC_COUNT_MAX } from '../contract/ranges.ts';
 import {
   type CheckpointId,
   checkpointPrefix,
+  type EncodedRecord,
   encodeRecord,
   type FileRecord,
   idEquals,
   idText,
+  type Manifest,
   manifestKey,
   type Receipt,
   type ReceiptRef,
@@ -134,12 +137,10 @@ export class Assembly {
   finish(): AssembledManifest {
     const { bases, metrics, metadata, suspicions } = this.#union;
     const head = { format: undefined, id: this.#id, worldSize: this.#worldSize };
-    const { bytes, sha256 } = encodeRecord(
-      'manifest',
-      this.#shares
-        ? { ...head, writers: this.#shares, bases, metrics, metadata, suspicions, receipts: [] }
-        : { ...head, ...NOTHING_REPEATED, receipts: this.#refs },
-    );
+    const said = { bases, metrics, metadata, suspicions };
+    const { bytes, sha256 } =
+      (this.#shares && encodedIfItFits({ ...head, ...said, writers: this.#shares, receipts: [] })) ??
+      encodeRecord('manifest', { ...head, ...NOTHING_REPEATED, receipts: this.#refs });
     return {
       key: manifestKey(this.#id, sha256),
       bytes,
@@ -152,6 +153,19 @@ export class Assembly {
       suspicions: this.#union.fewSuspicions,
       writers: this.#refs.map(({ incarnation }, writer) => ({ writer, incarnation })),
     };
+  }
+}
+
+/**
+ * `undefined`: readers would refuse it. Many small entries of metadata take more memory than their
+ * bytes show.
+ */
+function encodedIfItFits(manifest: Manifest): EncodedRecord | undefined {
+  try {
+    return encodeRecord('manifest', manifest);
+  } catch (error) {
+    if (isCheckpointError(error, 'InvalidArgument')) return undefined;
+    throw error;
   }
 }
 

@@ -46,6 +46,14 @@ test("each manifest is a live checkpoint, unverified, with the store's time, in 
   });
 });
 
+test('one of a later lineage that cannot be used proves the rollback all the same', () => {
+  const older = [found(at(1, 1, 1n)), found(at(1, 2, 2n)), found(at(1, 3, 3n))];
+  const left = [at(1, 1, 1n), at(1, 2, 2n), at(1, 3, 3n)].map(idText);
+  const kept = [left[0], `${left[1]} rolled back`, `${left[2]} rolled back`];
+  expect(choose([...older, found(at(2, 4, 2n), [0], 'w is missing')]).kept).toEqual(kept);
+  expect(choose(older, [at(2, 4, 2n)]).kept).toEqual(kept);
+});
+
 test('one whose files are not all there is left out, and says why', () => {
   const { kept, skipped } = choose([found(at(1, 1, 1n)), found(at(1, 1, 2n), [0], 'w is missing')]);
   expect(kept).toEqual([idText(at(1, 1, 1n))]);

@@ -107,9 +107,10 @@ export function chooseManifests(
   }
   chosen.sort((a, b) => compareIds(a.id, b.id));
   const checkpoints = chosen.map((manifest) => {
-    const isBefore = ({ id }: FoundManifest) =>
+    // A manifest of a later lineage proves the rollback, whether or not it can be used.
+    const isBefore = (id: CheckpointId) =>
       id.lineage > manifest.id.lineage && id.version <= manifest.id.version;
-    return checkpointOf(manifest, chosen.some(isBefore));
+    return checkpointOf(manifest, built.some(isBefore));
   });
   return { checkpoints, leftOut };
 }

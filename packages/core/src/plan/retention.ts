@@ -47,10 +47,11 @@ export function planRetention(
   const checkpoints = allCheckpoints(state);
   const live = checkpoints.filter((checkpoint) => checkpoint.state === 'LIVE');
   const judged = judgeLive(state, live, policy, storeNowMs);
+  const offered = live.filter(({ rolledBack }) => !rolledBack);
   const verdicts = checkpoints
     .map((checkpoint): RetentionVerdict => {
       const { id, sizeBytes, storedBytes, rolledBack: isLeftBehind } = checkpoint;
-      const judgement = judged.get(checkpoint) ?? judgeOther(checkpoint, storeNowMs, live.length, graceMs);
+      const judgement = judged.get(checkpoint) ?? judgeOther(checkpoint, storeNowMs, offered, graceMs);
       const state = stateName(checkpoint);
       const { isBeyondRules = false } = judgement;
       return {
@@ -100,17 +101,17 @@ function judgeLive(
   }
   if (kept.size === 0 && live.length > 0) throw keepsNothing(live, policy, storeNowMs);
   const byRule = new Set(kept.keys());
-  // Checkpoints that the catalog's guard protects anyway: judged as if another one were live and
-  // verified.
-  const [first] = live;
+  // Checkpoints that the catalog's guard protects anyway: judged as if a restart could be given
+  // another, verified one.
+  const [first] = path;
   const beside: State = { ...state, checkpoints: first ? [{ ...first, verified: true }] : [] };
   for (const checkpoint of live) {
     const problem = retireProblem(beside, checkpoint);
     if (problem !== undefined) addReason(kept, checkpoint, problem);
   }
-  // The guard also protects the last live and the last verified checkpoint. One witness of each
-  // among the kept ones is sufficient.
-  const stays = [...kept.keys()];
+  // The guard also protects the last one that a restart can be given, and the last verified one.
+  // One witness of each among the kept ones is sufficient.
+  const stays = [...kept.keys()].filter(({ rolledBack }) => !rolledBack);
   const witnesses = [...stays.slice(0, 1), ...stays.filter(({ verified }) => verified).slice(0, 1)];
   const left: State = { ...state, checkpoints: witnesses };
   for (const checkpoint of live.toReversed()) {
@@ -141,7 +142,7 @@ function addReason(kept: Kept, checkpoint: CatalogCheckpoint, reason: string): v
 function judgeOther(
   checkpoint: CatalogCheckpoint,
   storeNowMs: number,
-  liveCount: number,
+  offered: readonly CatalogCheckpoint[],
   graceMs = checkpoint.graceMs,
 ): Judgement {
   const { state, reason, retiringAtMs } = checkpoint;
@@ -155,12 +156,13 @@ function judgeOther(
       reasons: [`retired (${reason}); it can be undeleted until ${timeText(untilMs)}`],
     };
   }
-  if (liveCount === 0) {
-    return {
-      verdict: 'wait',
-      reasons: [`retired (${reason}), but no other checkpoint is live: undelete one first`],
-    };
-  }
+  const wait = (why: string): Judgement => ({
+    verdict: 'wait',
+    reasons: [`retired (${reason}), but ${why}`],
+  });
+  if (offered.length === 0) return wait('no other checkpoint is live: undelete one first');
+  if (checkpoint.verified && !offered.some(({ verified }) => verified))
+    return wait('no other live checkpoint is verified: verify one first');
   return {
     verdict: 'remove',
     reasons: [`retired (${reason}), and its grace of ${durationText(graceMs)} is over`],

@@ -204,11 +204,17 @@ export function countLivePath(state: State): number {
   return inPages + state.checkpoints.filter(isOffered).length;
 }
 
-/** True if another checkpoint is live, and verified if `isVerified` is set. Needs no page. */
+/**
+ * True if a restart can be given another checkpoint, and a verified one if `isVerified` is set.
+ * Checkpoints that a rollback left behind do not count. Needs no page.
+ */
 export function hasOtherLive(state: State, but: CatalogCheckpoint, isVerified = false): boolean {
-  if (state.pages.some((page) => (isVerified ? page.liveVerifiedCount : page.liveCount) > 0)) return true;
+  const isInPage = state.pages.some(
+    (page) => page.livePathCount > 0 && (!isVerified || page.liveVerifiedCount > 0),
+  );
+  if (isInPage) return true;
   return state.checkpoints.some(
-    (other) => other !== but && other.state === 'LIVE' && (!isVerified || other.verified),
+    (other) => other !== but && isOffered(other) && (!isVerified || other.verified),
   );
 }
 

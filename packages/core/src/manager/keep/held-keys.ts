@@ -6,7 +6,14 @@ import { type CatalogCheckpoint, checkpointPrefix, type Manifest, toHex } from '
 import { receiptPlaces } from '../../plan/file-lists.ts';
 import { checkpointText } from '../../plan/select.ts';
 import type { HeldKeys } from '../../plan/sweep.ts';
-import { isUnreadable, readManifest, readSlices, type Slice } from '../records/index.ts';
+import {
+  isUnreadable,
+  readAllReceipts,
+  readLists,
+  readManifest,
+  readSlices,
+  type Slice,
+} from '../records/index.ts';
 import type { RunContext } from '../run/index.ts';
 
 /** Keys remembered for all manifests together: about 20 MB. */
@@ -53,11 +60,12 @@ async function readKeys(
     for await (const slice of readSlices(run, manifest, { signal })) addSliceKeys(keys, slice);
     return keys;
   } catch (error) {
-    const held = isUnreadable(error) ? heldWithoutManifest(checkpoint) : undefined;
+    const held = isUnreadable(error) ? await heldWithoutManifest(run, checkpoint, signal) : undefined;
     if (held) return held;
     if (!isCheckpointError(error, 'Corrupt')) throw error;
     const which = checkpointText(checkpoint);
-    const context = { ...error.context, version: checkpoint.id.version, checkpoint: which };
+    const quarantined = checkpoint.state === 'QUARANTINED';
+    const context = { ...error.context, version: checkpoint.id.version, checkpoint: which, quarantined };
     throw new CheckpointError('Corrupt', `version ${which}: ${error.message}`, {
       context,
       cause: error,
@@ -76,11 +84,29 @@ export function addSliceKeys(keys: string[], { files, listKey }: Slice): void {
 }
 
 /**
- * What a sweep must keep for a checkpoint whose manifest need not be read: a quarantined checkpoint
- * that shares no files keeps everything below its prefix. `undefined`: read the manifest.
+ * What a sweep must keep for a checkpoint whose manifest, or a record to which it refers, cannot be
+ * read: a quarantined checkpoint keeps everything below its prefix. If it shares files with others,
+ * it also keeps what any of its receipts names, also those of lives that the manifest did not
+ * choose. `undefined`: not known. The checkpoint is not quarantined, or a receipt cannot be read
+ * either. Cost: none if it shares no files, else a list request and a GET for each record.
  */
-export function heldWithoutManifest({ id, state, bases }: CatalogCheckpoint): HeldKeys | undefined {
-  return state === 'QUARANTINED' && bases.length === 0 ? [checkpointPrefix(id)] : undefined;
+export async function heldWithoutManifest(
+  run: RunContext,
+  { id, state, bases }: CatalogCheckpoint,
+  signal: AbortSignal | undefined,
+): Promise<HeldKeys | undefined> {
+  if (state !== 'QUARANTINED') return undefined;
+  const keys = [checkpointPrefix(id)];
+  if (bases.length === 0) return keys;
+  try {
+    const receipts = await readAllReceipts(run, id, signal);
+    if (receipts.length === 0) return undefined;
+    for await (const slice of readLists(run, receipts, { signal })) addSliceKeys(keys, slice);
+    return keys;
+  } catch (error) {
+    if (isUnreadable(error)) return undefined;
+    throw error;
+  }
 }
 
 /**

@@ -104,9 +104,12 @@ async function planOn(
 function stopped(error: CheckpointError): CheckpointError {
   const message = `nothing is deleted, because it is not known what must stay: ${error.message}`;
   const version = String(error.context['checkpoint'] ?? error.context['version']);
-  const advice = [
-    `\`verify\` of version ${version} with \`quarantine\` quarantines it, and collection continues`,
-  ];
+  const advice =
+    error.context['quarantined'] === true
+      ? [`version ${version} is quarantined, but its receipts cannot be read either: restore its records`]
+      : [
+          `\`verify\` of version ${version} with \`quarantine\` quarantines it; collection continues if its receipts can be read`,
+        ];
   const context = { ...error.context, stopped: 'collection', advice };
   return new CheckpointError('Corrupt', message, { context, cause: error });
 }

@@ -132,7 +132,7 @@ async function examine(
     return { checkpoint, keys, problems: [...missing, ...unread, ...damaged] };
   } catch (error) {
     if (!isUnreadable(error)) throw error;
-    const keys = heldWithoutManifest(checkpoint);
+    const keys = await heldWithoutManifest(run, checkpoint, signal);
     const problem = {
       kind: sizes.has(key) ? ('damaged' as const) : ('missing' as const),
       id,
@@ -168,7 +168,7 @@ async function readWhole(
     for (const file of slice.files) if (sizes.get(file.key) !== file.sizeBytes) suspects.push(file);
   }
   if (damaged.length === 0) return { keys, suspects, unread: [] };
-  const held = heldWithoutManifest(checkpoint);
+  const held = await heldWithoutManifest(run, checkpoint, signal);
   const consequence = consequenceOf(held);
   const unread = grouped('damaged', id, damaged, ({ message }) => `${message}; ${consequence}`);
   return { keys: held, suspects, unread };

@@ -5,7 +5,14 @@
 
 import { atATime } from '../../contract/at-a-time.ts';
 import type { CheckpointId, MirroredCheckpoint, WaitOptions } from '../../contract/checkpoint-manager.ts';
-import { type CatalogCheckpoint, checkpointPrefix, type FileRecord, payloadKey } from '../../format/index.ts';
+import { CheckpointError } from '../../contract/errors.ts';
+import {
+  type CatalogCheckpoint,
+  checkpointPrefix,
+  type FileRecord,
+  payloadKey,
+  type State,
+} from '../../format/index.ts';
 import { precheckCommit } from '../../plan/apply-commit.ts';
 import type { Rejected } from '../../plan/decision.ts';
 import { DRAWN_DIGITS, type LeftPayload, parseLeftPayload, payloadTag } from '../../plan/mirror.ts';
@@ -47,13 +54,12 @@ const DECIDED_BY_OTHERS: readonly Rejected['reason'][] = ['stale', 'unknown'];
 
 /**
  * `null`: another mirror committed the version, or a higher one, before this one joined.
- * `NotFound`: the source has removed the checkpoint meanwhile. `Corrupt` with `lent` in its
- * context: the checkpoint is damaged in the source.
+ * `NotFound`: the source has removed the checkpoint meanwhile, or a rollback has left it behind.
+ * `Corrupt` with `lent` in its context: the checkpoint is damaged in the source.
  */
 export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<Copied | null> {
   const { source, target, checkpoint, join } = copy;
-  const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[1]>[0]) =>
-    requireById(head.state, checkpoint.id);
+  const choose = (head: Head) => requireOnPath(head.state, checkpoint.id);
   const { lease } = await leaseCheckpoint(source, choose, options.signal);
   const signal = AbortSignal.any([options.signal, lease.lost]);
   try {
@@ -65,6 +71,15 @@ export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<Copi
     await lease.release();
     await target.uploads.settled();
   }
+}
+
+/** `NotFound`: the source removed the checkpoint, or a rollback has left it behind. */
+function requireOnPath(state: State, id: CheckpointId): CatalogCheckpoint {
+  const found = requireById(state, id);
+  if (!found.rolledBack) return found;
+  throw new CheckpointError('NotFound', `version ${id.version} was left behind by a rollback`, {
+    context: { version: id.version },
+  });
 }
 
 /** A file of a checkpoint, and the writer that it belongs to. */
@@ -122,6 +137,9 @@ class Copying {
     }
     await this.#copyBatch(batch, left);
     await this.#deliverAllBut(undefined);
+    // A rollback of the source during a long copy must not make this version the latest here.
+    const { source, checkpoint: original } = this.#copy;
+    await source.catalog.ask(({ state }) => requireOnPath(state, original.id), this.#options.signal);
     const committed = await this.#commit();
     this.#options.onProgress?.({ type: 'committed', id });
     const { sizeBytes, fileCount } = checkpoint;

@@ -5,7 +5,7 @@
 
 import type { MirroredCheckpoint, MirrorOptions, MirrorResult } from '../../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError, throwIfAborted } from '../../contract/errors.ts';
-import { type CatalogCheckpoint, idEquals, idText } from '../../format/index.ts';
+import { type CatalogCheckpoint, idEquals, idText, type State } from '../../format/index.ts';
 import {
   differenceOf,
   isAnnotatedAlike,
@@ -83,6 +83,9 @@ function checkTogether({ watchIntervalMs, versions }: MirrorOptions): void {
   throw new CheckpointError('InvalidArgument', message);
 }
 
+const COPIED_BEFORE_ROLLBACK =
+  'it was copied before a rollback of the source left it behind: a restart from the copy may load it';
+
 class Mirroring {
   readonly #source: RunContext;
   readonly #target: RunContext;
@@ -130,6 +133,29 @@ class Mirroring {
       if (before && isAnnotatedAlike(before, checkpoint)) continue;
       await this.#take(checkpoint, from);
       this.#settled.set(idText(checkpoint.id), checkpoint);
+    }
+    await this.#tellLeftBehind(from.state);
+  }
+
+  /**
+   * Tells which versions were copied before a rollback of the source left them behind. A copy knows
+   * no rollbacks, so a restart from it may load them. Each is told once.
+   */
+  async #tellLeftBehind(source: State): Promise<void> {
+    const behind = source.checkpoints.filter(
+      ({ id, rolledBack }) =>
+        rolledBack &&
+        !this.#settled.has(idText(id)) &&
+        !source.checkpoints.some((other) => !other.rolledBack && other.id.version === id.version),
+    );
+    if (behind.length === 0) return;
+    const isHere = (state: State, { id }: CatalogCheckpoint) =>
+      findByVersion(state, id.version)?.state === 'LIVE';
+    const find = ({ state }: Head) => behind.filter((checkpoint) => isHere(state, checkpoint));
+    const { answer } = await this.#target.catalog.ask(find, this.#options.signal);
+    for (const checkpoint of answer) {
+      this.#settled.set(idText(checkpoint.id), checkpoint);
+      this.#passOver(checkpoint, COPIED_BEFORE_ROLLBACK);
     }
   }
 
@@ -259,6 +285,7 @@ class Mirroring {
     if (!isDamaged && !isCheckpointError(error, 'NotFound')) return undefined;
     const { answer } = await run.catalog.ask(({ state }) => findById(state, id), this.#options.signal);
     if (answer?.state !== 'LIVE') return 'it was retired or removed from the source meanwhile';
+    if (answer.rolledBack) return 'a rollback of the source has left it behind meanwhile';
     if (!isDamaged) return undefined;
     if (this.#options.onCorrupt === 'skip') return `it is damaged in the source: ${error.message}`;
     throw new CheckpointError(

@@ -19,6 +19,7 @@ export {
   listReceipts,
   listsReceipt,
   type OwnReceipt,
+  readAllReceipts,
   readReceipt,
 } from './receipts.ts';
 export { machineTimeMs, newId, type RecordIo } from './record-io.ts';

@@ -8,6 +8,7 @@ import {
   decodeRecord,
   type FileRecord,
   parseReceiptKey,
+  type Receipt,
   receiptKey,
   receiptsPrefix,
   type State,
@@ -70,7 +71,7 @@ export async function findReceipt(
   run: RunParts,
   id: CheckpointId,
   by: WriterIncarnation,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<StoredReceipt | undefined> {
   const key = receiptKey(id, by.writer, by.incarnation);
   const bytes = await getOrNull(run.records, key, signal);
@@ -81,6 +82,23 @@ export async function findReceipt(
     receipt: decodeRecord('receipt', bytes, { key, store: run.store.uri }),
     recordBytes: bytes.byteLength,
   };
+}
+
+/** All receipts of a checkpoint, of every life. `Corrupt`: one of them cannot be read. */
+export async function readAllReceipts(
+  run: RunParts,
+  id: CheckpointId,
+  signal: AbortSignal | undefined,
+): Promise<Receipt[]> {
+  const receipts: Receipt[] = [];
+  for await (const { objects } of run.records.list(receiptsPrefix(id), { signal })) {
+    for (const { key } of objects) {
+      const by = parseReceiptKey(key);
+      const found = by && (await findReceipt(run, id, by, signal));
+      if (found) receipts.push(found.receipt);
+    }
+  }
+  return receipts;
 }
 
 interface ListingOptions {
