@@ -195,6 +195,24 @@ describe('collect', () => {
     expect((await manager.admin.collect({ policy: { graceMs: 0 } })).removed).toEqual([1n]);
   });
 
+  test('a version means the one on the path, and never its namesake that was left behind', async () => {
+    const run = await runOf([1, 2, 3]);
+    await using manager = run.open();
+    await manager.admin.rollback({ to: 1, reason: 'r' });
+    await manager.admin.pin({ lineage: 1, version: 3 }, 'of the first lineage');
+    for (const version of [2, 3, 4]) await manager.save({ version, buffers: { a: bytes(9, version) } });
+    await manager.admin.collect({ policy: NEWEST, force: true });
+    const refused = /^NotFound: version 3 is being retired/;
+    expect(await failure(manager.admin.pin(3, 'best'))).toMatch(refused);
+    expect(await failure(manager.admin.annotate(3, { metrics: { auc: 0.9 } }))).toMatch(
+      /version 3 is being retired/,
+    );
+    await manager.admin.undelete(3);
+    await manager.admin.pin(3, 'best');
+    const [pinned] = (await manager.list()).filter(({ pins }) => pins.includes('best'));
+    expect([pinned?.version, pinned?.isLeftBehind]).toEqual([3n, false]);
+  });
+
   test('a store that does not let us delete is Denied, after the decisions that stand', async () => {
     const run = await runOf([1, 2]);
     const store = new FaultyStore(new MemoryStore(run.bucket), ({ operation }) =>

@@ -334,6 +334,54 @@ describe('bases', () => {
     expect([saved.referencedBytes, basesOf(bucket, 3)]).toEqual([700, [1n]]);
   });
 
+  describe('an object that a quarantined version lists is sent again', () => {
+    const settings = { ...SETTINGS, entryCheckpointsMax: 4 };
+    const save = async (bucket: MemoryBucket, version: number) => {
+      await using manager = open(bucket, { settings, attempt: 'job' });
+      return await manager.save({ version, buffers: { a: LARGE, own: bytes(50, version) } });
+    };
+    const isQuarantined = async (bucket: MemoryBucket, version: bigint) => {
+      const [key = ''] = keysOf(bucket, /^version_1\/.*\/a$/);
+      bucket.damage(key, (data) => data.with(5, (data[5] as number) ^ 1));
+      await using manager = open(bucket);
+      await manager.admin.verify({ version, quarantine: true });
+    };
+
+    test('although a rollback left that version behind', async () => {
+      const bucket = newBucket();
+      for (const version of [1, 2, 3, 4, 5]) await save(bucket, version);
+      await isQuarantined(bucket, 5n);
+      await using manager = open(bucket, { settings });
+      await manager.admin.rollback({ to: 3, reason: 'r' });
+      expect((await manager.save({ version: 4, buffers: { a: LARGE } })).referencedBytes).toBe(0);
+      expect((await manager.save({ version: 5, buffers: { a: LARGE } })).referencedBytes).toBe(LARGE.length);
+      await expectToHold(bucket, 5, { a: LARGE });
+    });
+
+    test('although that version lies in a page of the catalog', async () => {
+      const bucket = newBucket();
+      for (let version = 1; version <= 12; version++) await save(bucket, version);
+      await isQuarantined(bucket, 1n);
+      await using manager = open(bucket, { settings });
+      expect((await manager.save({ version: 13, buffers: { a: LARGE } })).referencedBytes).toBe(0);
+      expect((await manager.save({ version: 14, buffers: { a: LARGE } })).referencedBytes).toBe(LARGE.length);
+      await expectToHold(bucket, 14, { a: LARGE });
+    });
+
+    test('although many others were quarantined since', async () => {
+      const bucket = newBucket();
+      for (let version = 1; version <= 10; version++) {
+        await using manager = open(bucket, { attempt: 'job' });
+        const buffers = { ...(version % 2 ? { a: LARGE } : {}), own: bytes(50, version) };
+        await manager.save({ version, buffers, onStale: 'off' });
+      }
+      await isQuarantined(bucket, 1n);
+      for (const version of [2n, 4n, 6n, 8n, 10n]) await quarantineVersion(bucket, version, 'r');
+      await using manager = open(bucket);
+      expect((await manager.save({ version: 11, buffers: { a: LARGE } })).referencedBytes).toBe(0);
+    });
+  });
+
   test.each([
     ['missing', (bucket: MemoryBucket, key: string) => bucket.remove(key)],
     ['damaged', (bucket: MemoryBucket, key: string) => bucket.damage(key, (data) => data.subarray(1))],

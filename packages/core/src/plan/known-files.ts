@@ -82,7 +82,7 @@ export class MatchingFiles {
 /** A damaged checkpoint. It is not recorded which of its objects are damaged. */
 export interface Distrusted {
   readonly id: CheckpointId;
-  /** `undefined`: there are too many to check. */
+  /** `undefined`: they are not known, or too many to check. */
   readonly files: readonly FileRecord[] | undefined;
   /** Its files include objects of older checkpoints. */
   readonly refersToOthers: boolean;
@@ -118,6 +118,12 @@ export function knownFiles(
 function mayList({ id, refersToOthers }: Distrusted, key: string): boolean {
   const other = parseCheckpointPrefix(key);
   if (other === null) return true;
-  const isLater = other.lineage >= id.lineage && other.epoch >= id.epoch && other.version > id.version;
-  return refersToOthers ? !isLater : idEquals(other, id);
+  return refersToOthers ? !isSentAfter(other, id) : idEquals(other, id);
+}
+
+/** True if the objects of `id` did not exist yet when `other` was committed. */
+function isSentAfter(id: CheckpointId, other: CheckpointId): boolean {
+  if (id.lineage !== other.lineage) return id.lineage > other.lineage;
+  if (id.epoch !== other.epoch) return id.epoch > other.epoch;
+  return id.version > other.version;
 }

@@ -121,9 +121,16 @@ export function allOfVersion(state: State, version: bigint): CatalogCheckpoint[]
   return found.sort((a, b) => Number(a.rolledBack) - Number(b.rolledBack));
 }
 
-/** All checkpoints that a reference may mean, the most likely first. */
+/**
+ * All checkpoints that a reference may mean, the most likely first. A version without a lineage
+ * means the one on the present path, if there is one: never its namesake that was left behind.
+ */
 export function allReferredTo(state: State, { version, lineage }: Reference): CatalogCheckpoint[] {
-  if (lineage === undefined) return allOfVersion(state, version);
+  if (lineage === undefined) {
+    const found = allOfVersion(state, version);
+    const onPath = found.filter(({ rolledBack }) => !rolledBack);
+    return onPath.length > 0 ? onPath : found;
+  }
   const found = state.checkpoints.find(({ id }) => id.lineage === lineage && id.version === version);
   if (!found) demandPages(state.pages.filter((ref) => covers(ref, { lineage, epoch: 0, version })));
   return found ? [found] : [];
@@ -196,6 +203,14 @@ const STATE_NAMES = { LIVE: 'live', RETIRING: 'retiring', QUARANTINED: 'quaranti
 export function stateNameOf({ id, state }: CatalogCheckpoint): CheckpointStateName {
   if (state !== 'CHECKPOINT_STATE_UNSPECIFIED') return STATE_NAMES[state];
   throw new CheckpointError('Corrupt', `the catalog does not say the state of ${idText(id)}`);
+}
+
+/**
+ * The newest checkpoint of each page with checkpoints that are not live: retired or quarantined.
+ * Needs no page.
+ */
+export function newestOfMixedPages(state: State): CheckpointId[] {
+  return state.pages.filter(({ count, liveCount }) => count > liveCount).map(({ last }) => last);
 }
 
 /** Number of live checkpoints on the path. Needs no page. */

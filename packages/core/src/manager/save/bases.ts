@@ -14,7 +14,7 @@ import {
 } from '../../format/index.ts';
 import { refersToReceipts } from '../../plan/file-lists.ts';
 import { type KnownFiles, knownFiles } from '../../plan/known-files.ts';
-import { checkpointsAtHand } from '../../plan/state.ts';
+import { checkpointsAtHand, newestOfMixedPages } from '../../plan/state.ts';
 import { LeaseHolder } from '../read/index.ts';
 import { readFiles, readManifest, withDeadline } from '../records/index.ts';
 import type { RunContext } from '../run/index.ts';
@@ -24,7 +24,10 @@ import type { RunContext } from '../run/index.ts';
  * that it never changes are in the newest checkpoint.
  */
 const BASES_MAX = 4;
-/** Newest quarantined checkpoints whose files are not reused. */
+/**
+ * Newest quarantined checkpoints that are read, so that only their files are sent again. For older
+ * ones, every file that may have existed before them is sent again, once.
+ */
 const DISTRUSTED_MAX = 4;
 
 /**
@@ -56,31 +59,35 @@ export class NewestManifests {
 
   /** Files that `writer` need not send again. */
   async known(state: State, writer: number, signal: AbortSignal): Promise<KnownFiles> {
-    const path = checkpointsAtHand(state).filter(({ rolledBack }) => !rolledBack);
+    const atHand = checkpointsAtHand(state);
     const bases = fewEnough(
-      path
-        .filter((each) => each.state === 'LIVE')
+      atHand
+        .filter((each) => each.state === 'LIVE' && !each.rolledBack)
         .slice(-BASES_MAX)
         .reverse(),
       state.worldSize,
     );
-    const damaged = path.filter((each) => each.state === 'QUARANTINED').slice(-DISTRUSTED_MAX);
+    // A checkpoint that a rollback left behind can share a damaged object with those on the path.
+    const quarantined = atHand.filter((each) => each.state === 'QUARANTINED');
+    const damaged = quarantined.slice(-DISTRUSTED_MAX);
     const [listed, distrusted] = await Promise.all([
       Promise.all(bases.map((each) => this.#list(each, writer, signal))),
       Promise.all(damaged.map((each) => this.#readManifest(each, signal))),
     ]);
     this.#forgetAllBut([...bases, ...damaged]);
+    const read = damaged.map(({ id, bases: refersTo }, index) => {
+      const manifest = distrusted[index];
+      const isRead = manifest !== null && manifest !== undefined && !refersToReceipts(manifest);
+      const files = isRead ? manifest.writers.flatMap((share) => share.files) : undefined;
+      return { id, refersToOthers: refersTo.length > 0, files };
+    });
+    const unread = [
+      ...quarantined.slice(0, -DISTRUSTED_MAX).map(({ id }) => id),
+      ...newestOfMixedPages(state),
+    ].map((id) => ({ id, refersToOthers: true, files: undefined }));
     return knownFiles(
       listed.filter((each) => each !== null),
-      damaged.map(({ id, bases: refersTo }, index) => {
-        const manifest = distrusted[index];
-        const files = manifest?.writers.flatMap((share) => share.files) ?? [];
-        return {
-          id,
-          refersToOthers: refersTo.length > 0,
-          files: manifest?.receipts.length ? undefined : files,
-        };
-      }),
+      [...read, ...unread],
     );
   }
 
