@@ -5,10 +5,13 @@ import type { EtcdCall, EtcdClient } from './client.ts';
 const POLL_MS = 25;
 const POLL_MS_MAX = 200;
 const CALL_TIMEOUT_MS = 5000;
+/** No try takes longer, with the pause before it, unless this process is frozen. */
+const TRY_MS_MAX = CALL_TIMEOUT_MS + POLL_MS_MAX + 1000;
 
 /**
  * Repeats `body` until it resolves to a value other than `null`. Tolerates an etcd that is
- * temporarily away. `TimedOut` after `timeoutMs`, with the last failure as its cause.
+ * temporarily away. `TimedOut` after `timeoutMs`, with the last failure as its cause. Time in which
+ * this process is frozen does not count.
  */
 export async function untilAnswered<T>(
   client: EtcdClient,
@@ -16,7 +19,8 @@ export async function untilAnswered<T>(
   body: (call: EtcdCall) => Promise<T | null>,
 ): Promise<T> {
   const { clock } = client;
-  const endMs = clock.monotonicMs() + timeoutMs;
+  let checkedMs = clock.monotonicMs();
+  let endMs = checkedMs + timeoutMs;
   let failure: CheckpointError | null = null;
   for (let pollMs = POLL_MS; ; pollMs = Math.min(pollMs * 1.5, POLL_MS_MAX)) {
     try {
@@ -28,7 +32,11 @@ export async function untilAnswered<T>(
       if (!isPassing(error)) throw error;
       failure = error;
     }
-    const leftMs = endMs - clock.monotonicMs();
+    const nowMs = clock.monotonicMs();
+    const tookMs = nowMs - checkedMs;
+    if (tookMs > TRY_MS_MAX) endMs += tookMs;
+    checkedMs = nowMs;
+    const leftMs = endMs - nowMs;
     if (leftMs <= 0) {
       const why = failure === null ? '' : `: ${failure.message}`;
       throw new CheckpointError('TimedOut', `${what} within ${timeoutMs} ms${why}`, { cause: failure });

@@ -3,19 +3,23 @@ import { connect, type Socket } from 'node:net';
 import { CheckpointError } from '@holdfast/core/contract';
 import { RecoverableError, StopException } from '../errors.ts';
 import { type Answer, answerOf } from './answers.ts';
+import { AwakeTimer } from './awake-timer.ts';
 import { type Frame, FrameReader, writeFrame } from './frames.ts';
 
 export interface ConnectionOptions {
   readonly host: string;
   readonly port: number;
-  /** Longest wait for the connection, and for the answer to a call. */
+  /**
+   * Longest wait for the connection, and for the answer to a call. Time in which this process is
+   * frozen does not count.
+   */
   readonly timeoutMs: number;
 }
 
 interface Pending {
   resolve(frame: Frame): void;
   reject(error: Error): void;
-  readonly timer: NodeJS.Timeout;
+  readonly timer: AwakeTimer;
 }
 
 /**
@@ -33,11 +37,15 @@ export class Connection {
   static async open(options: ConnectionOptions): Promise<Connection> {
     const { host, port, timeoutMs } = options;
     const socket = connect({ host, port, noDelay: true });
+    const onEnd = () => socket.destroy(new Error(`no connection within ${timeoutMs} ms`));
+    const timer = new AwakeTimer({ timeoutMs, heardBytes: () => 0, onEnd });
     try {
-      await once(socket, 'connect', { signal: AbortSignal.timeout(timeoutMs) });
+      await once(socket, 'connect');
     } catch (cause) {
       socket.destroy();
       throw new CheckpointError('Unavailable', `there is no rendezvous server at ${host}:${port}`, { cause });
+    } finally {
+      timer.cancel();
     }
     return new Connection(socket, options);
   }
@@ -83,7 +91,11 @@ export class Connection {
     const id = this.#nextId++;
     this.#socket.ref();
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => this.#giveUp(), this.#options.timeoutMs);
+      const timer = new AwakeTimer({
+        timeoutMs: this.#options.timeoutMs,
+        heardBytes: () => this.#socket.bytesRead,
+        onEnd: () => this.#giveUp(),
+      });
       this.#pending.set(id, { resolve, reject, timer });
       writeFrame(this.#socket, { id, ...header }, body === undefined ? [] : [body]);
     });
@@ -94,12 +106,17 @@ export class Connection {
     const pending = this.#pending.get(id);
     if (pending === undefined) return;
     this.#pending.delete(id);
-    clearTimeout(pending.timer);
+    pending.timer.cancel();
     if (this.#pending.size === 0) this.#socket.unref();
     pending.resolve(frame);
   }
 
   #giveUp(): void {
+    // The server has ended the connection, and the 'close' event says so.
+    if (!this.isOpen) {
+      this.close();
+      return;
+    }
     const { host, port, timeoutMs } = this.#options;
     const message = `the rendezvous server at ${host}:${port} did not answer within ${timeoutMs} ms`;
     this.#fail(new CheckpointError('TimedOut', message));
@@ -108,7 +125,7 @@ export class Connection {
 
   #fail(error: Error): void {
     for (const pending of this.#pending.values()) {
-      clearTimeout(pending.timer);
+      pending.timer.cancel();
       pending.reject(error);
     }
     this.#pending.clear();

@@ -12,6 +12,7 @@ import {
   wholeNumber,
 } from '@holdfast/core/contract';
 import { type Call, frameOf, type Tell } from './answers.ts';
+import { afterEvents } from './awake-timer.ts';
 import { type Frame, FrameReader, writeFrame } from './frames.ts';
 import { Meeting } from './meeting.ts';
 import { type Policy, WORKERS_MAX } from './policy.ts';
@@ -174,9 +175,12 @@ export class RendezvousServer implements AsyncDisposable {
     const dueMs = this.#meeting.nextTickMs();
     if (dueMs === Number.POSITIVE_INFINITY || !this.#server.listening) return;
     const waitMs = Math.min(Math.max(0, Math.ceil(dueMs - performance.now())), TIMER_MS_MAX);
-    this.#timer = setTimeout(() => {
-      this.#meeting.tick(performance.now());
-      this.#setTimer();
-    }, waitMs);
+    // If this process was frozen, workers may have come long ago: their requests are read first.
+    this.#timer = setTimeout(() => afterEvents(() => this.#tick()), waitMs);
+  }
+
+  #tick(): void {
+    this.#meeting.tick(performance.now());
+    this.#setTimer();
   }
 }
