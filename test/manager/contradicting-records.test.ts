@@ -260,3 +260,30 @@ describe('an older catalog was restored', () => {
     ]);
   });
 });
+
+test('a damaged run.json is told by fsck, stops what needs its rules, and is replaced by rules that are set', async () => {
+  const bucket = newBucket();
+  const retention = { keepLast: 2, graceMs: 0 };
+  await using first = open(bucket, { attempt: 'job', retention });
+  for (const version of [1, 2, 3]) await first.save({ version, buffers: { a: bytes(10, version) } });
+  await first.close();
+  bucket.damage('run.json', (data) => data.with(9, 0));
+
+  await using upkeep = open(bucket);
+  const { isSound, problems } = await upkeep.admin.fsck();
+  expect([isSound, problems]).toMatchObject([false, [{ kind: 'damaged', key: 'run.json', id: null }]]);
+  const error: unknown = await upkeep.admin.collect().catch((failure: unknown) => failure);
+  expect(error).toMatchObject({ code: 'Corrupt', context: { key: 'run.json' } });
+  expect((error as CheckpointError).context['advice']).toContainEqual(
+    expect.stringMatching(/^set the retention rules/),
+  );
+
+  await using next = open(bucket, { attempt: 'job', retention });
+  await next.save({ version: 4, buffers: { a: bytes(10, 4) } });
+  await next.close();
+  await using after = open(bucket);
+  expect((await after.list()).map(({ version }) => version)).toEqual([4n, 3n]);
+  bucket.remove('run.json');
+  expect((await after.admin.fsck()).isSound).toBe(true);
+  expect(await after.admin.retention()).toMatchObject(retention);
+});

@@ -1,5 +1,7 @@
 /** What a preemption waits for after a notice, how long, and what it reports. */
 
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import { CheckpointError, type Logger } from '@holdfast/core/contract';
 import { ManualClock } from '@holdfast/testkit';
 import { Preemption, type PreemptionOptions } from '@holdfast/training';
@@ -279,4 +281,31 @@ describe('notices', () => {
     }
     expect(process.listenerCount('SIGUSR2')).toBe(0);
   });
+});
+
+const TRAINING = new URL('../../packages/training/src/index.ts', import.meta.url).href;
+
+test('in a worker thread, which hears no signals, it is refused, unless it listens to none', async () => {
+  const source = `
+    import { Preemption } from ${JSON.stringify(TRAINING)};
+    import { parentPort } from 'node:worker_threads';
+    const saver = { newest: null, settled: async () => undefined };
+    const outcome = (options) => {
+      try {
+        new Preemption({ saver, deadlineMs: 1000, ...options })[Symbol.dispose]?.();
+        return 'accepted';
+      } catch (error) {
+        return error.code + ': ' + error.message;
+      }
+    };
+    parentPort.postMessage([outcome({}), outcome({ signals: [] })]);
+  `;
+  const worker = new Worker(source, {
+    eval: true,
+    execArgv: ['--conditions=holdfast-source', '--input-type=module'],
+  });
+  const [message] = (await once(worker, 'message')) as [string[]];
+  await worker.terminate();
+  expect(message[0]).toMatch(/^InvalidArgument: a worker thread hears no signals/);
+  expect(message[1]).not.toMatch(/worker thread/);
 });

@@ -55,7 +55,8 @@ export class HttpRefusal extends Error {
     this.name = 'HttpRefusal';
     this.status = answer.status;
     this.code = code;
-    this.requestId = requestId;
+    // Headers of a success are the server's own words: nothing was removed from them.
+    this.requestId = answer.status < 300 && code === '' ? undefined : requestId;
     this.date = answer.headers['date'];
     const seconds = Number(answer.headers['retry-after']);
     this.retryAfterMs = seconds > 0 ? seconds * 1000 : undefined;

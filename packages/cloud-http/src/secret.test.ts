@@ -33,6 +33,16 @@ describe('conceal', () => {
     expect(conceal(`the key ${said} is wrong`, [VALUE])).toBe('the key [secret] is wrong');
   });
 
+  it.each([0, 1, 2, 3])('inside a longer text in base64, after %i bytes', (before) => {
+    const text = `${'x'.repeat(before)}${VALUE}", "more": 1`;
+    for (const base64 of ['base64', 'base64url'] as const) {
+      const shown = conceal(`said ${Buffer.from(text).toString(base64)}`, [VALUE]);
+      const readable = Buffer.from(shown.replace('said ', '').replace('[secret]', ''), base64).toString();
+      for (let at = 0; at + 4 <= VALUE.length; at++) expect(readable).not.toContain(VALUE.slice(at, at + 4));
+      expect(shown.split('[secret]')).toHaveLength(2);
+    }
+  });
+
   it('leaves all other words as they are', () => {
     const text = 'The AWS access key Id you provided does not exist in our records.';
     expect(conceal(text, [VALUE, 'another-secret'])).toBe(text);

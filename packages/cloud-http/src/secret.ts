@@ -55,8 +55,23 @@ export function conceal(text: string, secrets: readonly string[]): string {
 }
 
 function formsOf(secret: string): string[] {
+  return [secret, encodeURIComponent(secret), ...BASE64.flatMap((base64) => encodedForms(secret, base64))];
+}
+
+const BASE64 = ['base64', 'base64url'] as const;
+
+/** In base64 the form of a secret depends on how many bytes precede it in the encoded text. */
+function encodedForms(secret: string, base64: (typeof BASE64)[number]): string[] {
   const bytes = Buffer.from(secret);
-  return [secret, encodeURIComponent(secret), bytes.toString('base64'), bytes.toString('base64url')];
+  const inside = [1, 2].map((before) => {
+    const form = Buffer.concat([Buffer.alloc(before), bytes])
+      .toString(base64)
+      .replaceAll('=', '');
+    // The first characters depend on the bytes before the secret, the last one on those after it.
+    const end = (before + bytes.length) % 3 === 0 ? form.length : -1;
+    return form.slice(before + 1, end);
+  });
+  return [bytes.toString(base64), ...inside.filter(({ length }) => length >= PIECE_LENGTH)];
 }
 
 /** Parts of a secret to search for in a text: all pieces of it, or the whole if it is short. */

@@ -3,9 +3,11 @@
  */
 
 import { constants } from 'node:os';
+import { isMainThread } from 'node:worker_threads';
 import {
   aClock,
   aLogger,
+  CheckpointError,
   type Clock,
   checkOptions,
   duration,
@@ -114,6 +116,11 @@ export class Preemption implements Disposable {
   constructor(options: PreemptionOptions) {
     checkOptions(options, OPTIONS);
     const { signals = ['SIGTERM'] } = options;
+    if (!isMainThread && signals.length > 0) {
+      const message =
+        'a worker thread hears no signals: create Preemption in the main thread, or pass `signals: []` and call `request`';
+      throw new CheckpointError('InvalidArgument', message);
+    }
     this.saver = options.saver;
     this.finished = this.#end.promise;
     this.#deadlineMs = options.deadlineMs;

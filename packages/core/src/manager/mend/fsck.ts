@@ -42,7 +42,14 @@ import {
   type StrayUpload,
 } from '../keep/index.ts';
 import { getByDigest, isUnreadable, ListedSizes, readManifest, readNamedSlices } from '../records/index.ts';
-import { assertOwnEntries, EVERYTHING, listRun, type RunContext, type WholeListing } from '../run/index.ts';
+import {
+  assertOwnEntries,
+  EVERYTHING,
+  listRun,
+  type RunContext,
+  readRunRecord,
+  type WholeListing,
+} from '../run/index.ts';
 
 /** Problems of one kind that get a line each, for each checkpoint. The rest share one line. */
 const NAMED_MAX = 10;
@@ -58,9 +65,10 @@ export async function fsck(run: RunContext, { signal }: WaitOptions): Promise<Fs
   const { answer: now } = await run.catalog.ask(({ state }) => allCheckpoints(state), signal);
   const stillThere = new Set(now.map(({ id }) => idText(id)));
   const there = examined.filter(({ checkpoint }) => stillThere.has(idText(checkpoint.id)));
-  const broken = there.flatMap(({ problems }) => problems);
+  const damage = there.flatMap(({ problems }) => problems);
   const held = examined.flatMap(({ keys }) => (keys ? [keys] : []));
   const plan = planSweep(listing, head.state, held);
+  const broken = [...(await runRecordProblems(run, listing, signal)), ...damage];
   const problems = [
     ...broken,
     // If a record cannot be read, it is not known which checkpoint these objects belong to.
@@ -81,6 +89,23 @@ export async function fsck(run: RunContext, { signal }: WaitOptions): Promise<Fs
     isSound: broken.length === 0,
     skippedManifests: head.state.skippedManifests,
   };
+}
+
+/** The rules of retention are in run.json until others are set. */
+async function runRecordProblems(
+  run: RunContext,
+  { others }: WholeListing,
+  signal: AbortSignal | undefined,
+): Promise<FsckProblem[]> {
+  try {
+    await readRunRecord(run, signal);
+    return [];
+  } catch (error) {
+    if (!isCheckpointError(error, 'Corrupt')) throw error;
+    const sizeBytes = others.find(({ key }) => key === runKey)?.sizeBytes ?? 0;
+    const message = `${error.message}; set the retention rules again, and remove it then`;
+    return [{ kind: 'damaged', id: null, key: runKey, objectCount: 1, sizeBytes, message }];
+  }
 }
 
 async function readCatalog(

@@ -52,7 +52,14 @@ import {
   withDeadline,
   withLastLook,
 } from '../records/index.ts';
-import { decide, EVERYTHING, listRun, type RunContext, type WholeListing } from '../run/index.ts';
+import {
+  decide,
+  decodeRunRecord,
+  EVERYTHING,
+  listRun,
+  type RunContext,
+  type WholeListing,
+} from '../run/index.ts';
 import { type FoundCheckpoints, findCheckpoints } from './found-manifests.ts';
 
 export async function rebuildCatalog(run: RunContext, options: RebuildOptions): Promise<RebuildResult> {
@@ -117,7 +124,7 @@ async function readBegun(run: RunContext, signal: AbortSignal | undefined): Prom
  */
 async function readFormer(run: RunContext, signal: AbortSignal | undefined): Promise<Run | null> {
   const bytes = await getOrNull(run.records, runKey, signal);
-  return bytes && decodeRecord('run', bytes, { key: runKey, store: run.store.uri });
+  return bytes && decodeRunRecord(run, bytes);
 }
 
 /**

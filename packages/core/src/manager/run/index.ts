@@ -6,7 +6,7 @@ export { assertNotLost, assertNotOutlived, lostCatalog, NOTHING_TOLD } from './l
 export { assertOwnEntries } from './own-entries.ts';
 export { plannedCheckpoint, plannedEvent, transferOptions } from './progress.ts';
 export { EVERYTHING, listRun, SWEPT_PREFIXES, type WholeListing } from './run-listing.ts';
-export { rememberRunRecord } from './run-record.ts';
+export { decodeRunRecord, readRunRecord, rememberRunRecord } from './run-record.ts';
 export { bringRules, rulesInForce, setRules } from './run-rules.ts';
 export { findRunsBelow, hasRunAt } from './runs-below.ts';
 export { checkMeta, checkWriter } from './save-arguments.ts';

@@ -1,8 +1,9 @@
 /** The record run.json, which never changes: one manager reads it once. */
 
-import { decodeRecord, runKey } from '../../format/index.ts';
+import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
+import { decodeRecord, type Run, runKey } from '../../format/index.ts';
 import { NO_RULES } from '../../plan/retention-policy.ts';
-import { getOrNull } from '../records/index.ts';
+import { getOrNull, type RunParts } from '../records/index.ts';
 import type { RunContext, RunFacts } from './context.ts';
 
 /** `null`: it is missing. `Corrupt`: it is damaged. */
@@ -19,8 +20,24 @@ export async function readRunRecord(
 
 /** Decodes run.json and remembers it. */
 export function rememberRunRecord(run: RunContext, bytes: Uint8Array): RunFacts {
-  const { runId, policy = NO_RULES } = decodeRecord('run', bytes, { key: runKey, store: run.store.uri });
+  const { runId, policy = NO_RULES } = decodeRunRecord(run, bytes);
   const facts = { runId, policy };
   run.rules.written = facts;
   return facts;
+}
+
+const ADVICE = [
+  'set the retention rules of the run again: from then on the catalog holds them, and run.json may be removed',
+  'if the catalog must be rebuilt, move run.json to another place first: the run then gets a new id',
+];
+
+/** `Corrupt`: it is damaged. */
+export function decodeRunRecord({ store }: RunParts, bytes: Uint8Array): Run {
+  try {
+    return decodeRecord('run', bytes, { key: runKey, store: store.uri });
+  } catch (error) {
+    if (!isCheckpointError(error, 'Corrupt')) throw error;
+    const context = { ...error.context, advice: ADVICE };
+    throw new CheckpointError('Corrupt', error.message, { context, cause: error });
+  }
 }

@@ -1,6 +1,6 @@
 /** The retention rules of a run: who sets them, where they are stored. */
 
-import { CheckpointError } from '../../contract/errors.ts';
+import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
 import { type Policy, runKey } from '../../format/index.ts';
 import { hasRules, NO_RULES, rulesText, samePolicy } from '../../plan/retention-policy.ts';
 import type { Head } from '../catalog/index.ts';
@@ -60,7 +60,11 @@ export async function setRules(
   policy: Policy,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const inForce = await findRules(run, await readRun(run, signal), signal);
+  const inForce = await findRules(run, await readRun(run, signal), signal).catch((error: unknown) => {
+    // The rules in a damaged run.json are not known. The catalog holds them from now on.
+    if (isCheckpointError(error, 'Corrupt')) return null;
+    throw error;
+  });
   const isNew = inForce === null || !samePolicy(inForce, policy);
   if (isNew) {
     await decide(run, ({ state: { lineage, epoch } }) => ({ kind: 'policy', lineage, epoch, policy }), {
