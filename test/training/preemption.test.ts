@@ -289,7 +289,7 @@ test('in a worker thread, which hears no signals, it is refused, unless it liste
   const source = `
     import { Preemption } from ${JSON.stringify(TRAINING)};
     import { parentPort } from 'node:worker_threads';
-    const saver = { newest: null, settled: async () => undefined };
+    const saver = { newest: null, saveStreams: async () => undefined, settled: async () => undefined };
     const outcome = (options) => {
       try {
         new Preemption({ saver, deadlineMs: 1000, ...options })[Symbol.dispose]?.();
