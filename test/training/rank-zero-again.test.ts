@@ -3,9 +3,13 @@
  * the worker needs a new manager then.
  */
 
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { RunManager } from '@holdfast/core';
 import {
   AsyncSaver,
+  FileSystemCheckpointManager,
   LocalCoordinator,
   RecoverableError,
   State,
@@ -14,7 +18,7 @@ import {
   train,
   type World,
 } from '@holdfast/training';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { bytes, newBucket, open } from '../manager/memory-run.ts';
 
 let bucket: ReturnType<typeof newBucket>;
@@ -168,6 +172,30 @@ test('a worker that was frozen in a save goes back and joins the others', async 
   ]);
   expect(await versions()).toEqual([0n, 1n, 2n]);
   expect(opened).toHaveLength(2);
+});
+
+test('a worker that was frozen in a save to a directory does not hide newer checkpoints', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'holdfast-rank-zero-'));
+  onTestFinished(() => rm(directory, { recursive: true }));
+  const manager = new FileSystemCheckpointManager(directory);
+  setCheckpointManager(manager);
+  const coordinator = new Worlds(0, 1, 0);
+  const state = new Counter();
+  state.whileSaving = async () => {
+    state.whileSaving = async () => undefined;
+    const newer = await new FileSystemCheckpointManager(directory).create();
+    await ReadableStream.from([Uint8Array.of(77)]).pipeTo(newer.openOutputStream('default'));
+    await newer.commit();
+    coordinator.isGivenUp = true;
+  };
+  await train(coordinator, counting(3), state, { logger });
+  expect(warnings).toEqual([
+    expect.stringContaining('checkpoint 0 was committed after this one began as 0'),
+    'recoverable failure 1: the others have given this worker up',
+  ]);
+  expect((await manager.list()).map(({ version }) => version)).toEqual([2n, 1n, 0n]);
+  expect(await readFile(join(directory, '0', 'default'))).toEqual(Buffer.of(77));
+  expect(await readFile(join(directory, '2', 'default'))).toEqual(Buffer.of(3));
 });
 
 test('it joins at once: a worker that is frozen before its first save does not take the run over', async () => {

@@ -132,26 +132,32 @@ describe('FileSystemCheckpointManager: numbers', () => {
     expect(await save('first')).toBe(0n);
   });
 
-  it('two that commit at once get one each, and both are there', async () => {
+  it('if several commit at once, one is there, and the others are refused', async () => {
     const managers = Array.from({ length: 8 }, () => new FileSystemCheckpointManager(root));
-    const taken = await Promise.all(managers.map((each, index) => save(`by ${index}`, each)));
-    expect(new Set(taken).size).toBe(8);
-    expect(await versions()).toEqual([7n, 6n, 5n, 4n, 3n, 2n, 1n, 0n]);
-    for (const [index, version] of taken.entries()) {
-      expect(await read(await manager.get(version))).toBe(`by ${index}`);
-    }
+    const begun = await Promise.all(managers.map((each) => each.create()));
+    await Promise.all(begun.map((each, index) => write(each, 'default', `by ${index}`)));
+    const outcomes = await Promise.allSettled(begun.map((each) => each.commit()));
+    const winner = outcomes.findIndex(({ status }) => status === 'fulfilled');
+    const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
+    expect(refused.map(({ reason }) => reason.code)).toEqual(Array(7).fill('Conflict'));
+    expect(await versions()).toEqual([0n]);
+    expect(await read(await manager.latest())).toBe(`by ${winner}`);
   });
 
-  it('one that others took meanwhile is passed over: what commits last is the latest', async () => {
+  it('one that others took meanwhile is refused: an older state never becomes the latest', async () => {
     const slow = await manager.create();
     await write(slow, 'default', 'slow');
-    expect(slow.version).toBe(0n);
     await save('quick');
     await mkdir(join(root, '5'));
-    await slow.commit();
-    expect(slow.version).toBe(6n);
-    expect(await read(slow)).toBe('slow');
-    expect(await read(await manager.latest())).toBe('slow');
+    await expect(slow.commit()).rejects.toMatchObject({
+      code: 'Conflict',
+      status: 'temporary',
+      message: expect.stringContaining('checkpoint 5 was committed after this one began as 0'),
+      context: { version: 0n, newest: 5n },
+    });
+    await slow.discard();
+    expect(await names()).toEqual(['0', '5']);
+    expect(await save('next')).toBe(6n);
   });
 
   it('a file whose name is the next number is not replaced', async () => {

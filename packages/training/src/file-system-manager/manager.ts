@@ -28,8 +28,9 @@ import { STAGING_PREFIX, StagedCheckpoint } from './staged-checkpoint.ts';
 /**
  * torchelastic's FileSystemCheckpointManager; reads and writes the same directories. Reads nothing
  * before the first call and caches no checkpoint; each call lists the directory once. A missing
- * directory holds no checkpoints, and `create` makes it. Several processes may save at once: each
- * checkpoint gets its own number. Bytes have no checksums here.
+ * directory holds no checkpoints, and `create` makes it. If two processes save at once, the commit
+ * of one is `Conflict`, a temporary failure: a process that was frozen in a save must not commit
+ * its old state above newer ones. Bytes have no checksums here.
  *
  * The first `create` removes the unfinished checkpoints of this machine's processes that are
  * certainly gone. It keeps one if it cannot tell (another machine or container, no /proc); delete
@@ -54,9 +55,10 @@ export class FileSystemCheckpointManager implements TrainingCheckpointManager {
   }
 
   /**
-   * The version is the number that the checkpoint will get unless another process takes it first.
-   * After `commit` it is the final number. `InvalidArgument`: the directory is a Holdfast run or
-   * lies in one; a run holds only Holdfast's own objects.
+   * The version is the number that the checkpoint will get, unless a file has that name. After
+   * `commit` it is the final number. `commit` is `Conflict`, with status `temporary`, if another
+   * checkpoint was committed after this call: create a new one. `InvalidArgument`: the directory is
+   * a Holdfast run or lies in one; a run holds only Holdfast's own objects.
    */
   async create(): Promise<TrainingCheckpoint> {
     await assertOutsideRuns(this.#fileSystem, join(this.#root, 'VERSION'));

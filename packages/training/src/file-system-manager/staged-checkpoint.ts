@@ -19,7 +19,7 @@ import { nextVersion, readSequence } from './sequence.ts';
  */
 export const STAGING_PREFIX = '.holdfast-';
 
-/** After this many numbers in a row were taken by other processes, something else must be wrong. */
+/** After this many names in a row were taken by files, something else must be wrong. */
 const NUMBERS_TRIED_MAX = 1000;
 
 /** Errors of rename(2) if the new name is a non-empty directory or not a directory. */
@@ -56,6 +56,8 @@ export class StagedCheckpoint implements TrainingCheckpoint {
   /** Key to the number of the last file that failed or was aborted. */
   readonly #failed = new Map<string, number>();
   readonly #open = new Set<OpenPart>();
+  /** The number that was next when this checkpoint began. */
+  readonly #begunAs: bigint;
   #version: bigint;
   #openedCount = 0;
   #state: 'open' | 'committing' | 'committed' | 'discarded' = 'open';
@@ -66,6 +68,7 @@ export class StagedCheckpoint implements TrainingCheckpoint {
     this.#fileSystem = fileSystem;
     this.#sync = sync;
     this.#staging = staging;
+    this.#begunAs = version;
     this.#version = version;
   }
 
@@ -175,18 +178,32 @@ export class StagedCheckpoint implements TrainingCheckpoint {
     }
     await this.#sync.sync(gathered);
     for (let triedCount = 0; triedCount < NUMBERS_TRIED_MAX; triedCount++) {
-      const next = nextVersion(await readSequence(this.#root, this.#fileSystem));
-      if (next > this.#version) this.#version = next;
+      await this.#assertNewest();
       if (await this.#took(gathered, this.#version)) return;
       this.#version += 1n;
     }
     throw new CheckpointError(
       'Unavailable',
-      `${this.#root}: ${NUMBERS_TRIED_MAX} numbers in a row were taken by other processes`,
+      `${this.#root}: ${NUMBERS_TRIED_MAX} names in a row were taken by other files`,
     );
   }
 
-  /** False: another process has taken the number. */
+  /**
+   * Throws if a checkpoint was committed since this one began: with a number above it, this older
+   * state would be the latest, as after a save in which the process was frozen.
+   */
+  async #assertNewest(): Promise<void> {
+    const next = nextVersion(await readSequence(this.#root, this.#fileSystem));
+    if (next <= this.#begunAs) return;
+    throw new CheckpointError(
+      'Conflict',
+      `${this.#root}: checkpoint ${next - 1n} was committed after this one began as ${this.#begunAs}; save the present state in a new checkpoint`,
+      // The next save of a train loop begins above it.
+      { status: 'temporary', context: { path: this.#root, version: this.#begunAs, newest: next - 1n } },
+    );
+  }
+
+  /** False: another entry has the number. */
   async #took(gathered: string, version: bigint): Promise<boolean> {
     try {
       await this.#fileSystem.rename(gathered, this.#pathOf(version));
