@@ -272,3 +272,21 @@ describe('the limit on what is sent', () => {
     for (const saver of savers) await saver.close();
   });
 });
+
+test('a function that never returns ends with its save, and later saves go on', async () => {
+  await using manager = open(newBucket());
+  await using saver = new AsyncSaver(manager);
+  const stop = new AbortController();
+  const stuck = saver.saveStreams(
+    async (opener) => {
+      opener('a');
+      stop.abort(new CheckpointError('Aborted', 'enough'));
+      await new Promise(() => undefined);
+    },
+    { signal: stop.signal },
+  );
+  await expect(stuck).rejects.toMatchObject({ code: 'Aborted' });
+  await saver.saveAsync({ version: 2, buffers: { a: bytes(10) } });
+  await saver.settled();
+  expect((await manager.latest())?.version).toBe(2n);
+});

@@ -3,7 +3,12 @@
  * proxy.
  */
 
-import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  type IncomingMessage,
+  request as requestHttp,
+} from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import { abortError, CheckpointError } from '@holdfast/core/contract';
 import { DirectHttpError, type DirectRequest, type DirectResponse, planBody } from '@holdfast/direct-http';
@@ -18,6 +23,8 @@ export interface NodeHttpOptions {
 }
 
 const IDLE_TIMEOUT_MS = 60_000;
+/** Memory of one request beyond the caller's body. */
+const PIECE_BYTES = 256 * 1024;
 
 export class NodeHttp {
   readonly #http: HttpAgent;
@@ -70,15 +77,12 @@ export class NodeHttp {
     body,
     signal,
   }: DirectRequest): Promise<IncomingMessage> {
-    // After an abort the socket may still read the body for a while, but the memory belongs to the
-    // caller again.
-    const copy = body === undefined ? undefined : Buffer.from(body);
     const options = {
       hostname,
       port,
       method,
       path,
-      headers: { ...headers, ...(copy !== undefined && { 'content-length': String(copy.byteLength) }) },
+      headers: { ...headers, ...(body !== undefined && { 'content-length': String(body.byteLength) }) },
       ...(signal !== undefined && { signal }),
     };
     return new Promise((resolve, reject) => {
@@ -86,6 +90,7 @@ export class NodeHttp {
         protocol === 'https:'
           ? requestHttps({ ...options, agent: this.#https })
           : requestHttp({ ...options, agent: this.#http });
+      sendBody(outgoing, body ?? new Uint8Array(0));
       outgoing
         .once('response', resolve)
         .once('error', reject)
@@ -95,10 +100,33 @@ export class NodeHttp {
               phase: 'head',
             }),
           );
-        })
-        .end(copy);
+        });
     });
   }
+}
+
+/**
+ * Sends copies of the body, piece by piece as the socket takes them. After an abort or an answer the
+ * memory belongs to the caller again, while the socket may still hold a piece.
+ */
+function sendBody(outgoing: ClientRequest, body: Uint8Array): void {
+  let sentBytes = 0;
+  let isOver = false;
+  const stop = () => {
+    isOver = true;
+  };
+  outgoing.once('response', stop).once('close', stop);
+  const send = () => {
+    while (!isOver && sentBytes < body.byteLength) {
+      const piece = Buffer.from(body.subarray(sentBytes, sentBytes + PIECE_BYTES));
+      sentBytes += piece.byteLength;
+      if (outgoing.write(piece)) continue;
+      outgoing.once('drain', send);
+      return;
+    }
+    if (!isOver) outgoing.end();
+  };
+  send();
 }
 
 /** Node has this flag exactly in the versions whose agents support a proxy. */

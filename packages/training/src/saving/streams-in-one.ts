@@ -2,7 +2,13 @@
  * Copies a state that writes itself. All streams it opens, written in any order, become one copy.
  */
 
-import { CheckpointError, type Stage, type StagedCopy, type Staging } from '@holdfast/core/contract';
+import {
+  CheckpointError,
+  type Stage,
+  type StagedCopy,
+  type Staging,
+  unlessAborted,
+} from '@holdfast/core/contract';
 
 /** Position of a piece of a stream within the single copy. */
 interface Extent {
@@ -42,7 +48,9 @@ export async function copyStreams(
   // If the staging has failed, writers must not wait for it.
   staged.catch((error: unknown) => pieces.fail(error));
   try {
-    await write((key) => openStream(key, pieces, streams));
+    // A function of the caller that never returns must not outlive the stop of its save.
+    const written = write((key) => openStream(key, pieces, streams));
+    await unlessAborted(written, signal);
     for (const [key, opened] of streams) await endStream(key, opened);
     pieces.end();
   } catch (error) {
