@@ -106,8 +106,8 @@ export class NodeHttp {
 }
 
 /**
- * Sends copies of the body, piece by piece as the socket takes them. After an abort or an answer the
- * memory belongs to the caller again, while the socket may still hold a piece.
+ * Sends copies of the body, piece by piece as the socket takes them. After an abort or an answer
+ * the memory belongs to the caller again, while the socket may still hold a piece.
  */
 function sendBody(outgoing: ClientRequest, body: Uint8Array): void {
   let sentBytes = 0;
