@@ -3,7 +3,15 @@
 import { having, orNull } from '@holdfast/core/contract';
 import type { CheckpointManagerOpener, TrainingCheckpointManager } from './checkpoints.ts';
 
-let current: TrainingCheckpointManager | CheckpointManagerOpener | null = null;
+/**
+ * A registered symbol: `train` of one copy of the package finds what `setCheckpointManager` of
+ * another copy was given.
+ */
+const CURRENT = Symbol.for('holdfast.checkpoint-manager');
+
+const registry = globalThis as typeof globalThis & {
+  [CURRENT]?: TrainingCheckpointManager | CheckpointManagerOpener | null;
+};
 
 /**
  * Sets the manager that `train` loads and saves with, or a function that opens one. `null` switches
@@ -22,10 +30,10 @@ export function setCheckpointManager(
   manager: TrainingCheckpointManager | CheckpointManagerOpener | null,
 ): void {
   if (typeof manager !== 'function') orNull(having('create', 'get', 'latest', 'list'))('manager', manager);
-  current = manager;
+  registry[CURRENT] = manager;
 }
 
 /** The last argument of `setCheckpointManager`; `null` if checkpoints are switched off. */
 export function getCheckpointManager(): TrainingCheckpointManager | CheckpointManagerOpener | null {
-  return current;
+  return registry[CURRENT] ?? null;
 }
