@@ -21,6 +21,17 @@ describe('a refusal', () => {
     expect(error.context).toMatchObject({ key: 'a/b', storeCode: 'Busy', httpStatus: 503, requestId: 'R1' });
   });
 
+  it.each([
+    ['7', 7000],
+    ['Wed, 21 Oct 2026 07:28:07 GMT', 7000],
+    ['Wed, 21 Oct 2026 07:27:00 GMT', undefined],
+    ['0', undefined],
+    ['soon', undefined],
+  ])('Retry-After: %s, by the clock of the server', (asked, waitMs) => {
+    const date = 'Wed, 21 Oct 2026 07:28:00 GMT';
+    expect(refusal(503, 'Busy', { 'retry-after': asked, date }).retryAfterMs).toBe(waitMs);
+  });
+
   it('an answer without code or request id is from another server, unless a proxy may answer so', () => {
     const foreign = (status: number) =>
       new HttpRefusal({ status, headers: {}, hasBody: true }, { code: '', message: '', requestId: undefined })

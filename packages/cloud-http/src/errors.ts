@@ -58,11 +58,20 @@ export class HttpRefusal extends Error {
     // Headers of a success are the server's own words: nothing was removed from them.
     this.requestId = answer.status < 300 && code === '' ? undefined : requestId;
     this.date = answer.headers['date'];
-    const seconds = Number(answer.headers['retry-after']);
-    this.retryAfterMs = seconds > 0 ? seconds * 1000 : undefined;
+    this.retryAfterMs = retryAfterMsOf(answer.headers);
     const mayBeOfAProxy = answer.status >= 500 || OF_PROXIES.includes(answer.status);
     this.isForeign = code === '' && answer.hasBody && !mayBeOfAProxy && requestId === undefined;
   }
+}
+
+/** `Retry-After` in seconds, or as a date, which is compared with the server's own clock. */
+function retryAfterMsOf(headers: RefusedAnswer['headers']): number | undefined {
+  const asked = headers['retry-after'];
+  if (asked === undefined) return undefined;
+  const waitMs = /^\d+$/.test(asked)
+    ? Number(asked) * 1000
+    : Date.parse(asked) - Date.parse(headers['date'] ?? '');
+  return waitMs > 0 ? waitMs : undefined;
 }
 
 /**
