@@ -121,13 +121,16 @@ export async function settleAside(
 ): Promise<void> {
   const { fileSystem } = parts;
   const base = aside.slice(0, -ASIDE_ENDING.length);
+  // Found before the directory is removed: another one may get its inode then.
+  const notes = await notesAbout(aside, path, parts);
   try {
     const { isOwn, replace } = settling;
     const made = isOwn ? new Set<string>() : await readNotes(path, parts);
     const { foreignCount } = await lookAtOld(fileSystem, aside, { isOwn, made });
     if (foreignCount === 0 || replace === 'everything') {
       await fileSystem.rename(aside, `${base}${GONE_ENDING}`);
-      return await removeGone(fileSystem, `${base}${GONE_ENDING}`, settling);
+      await removeGone(fileSystem, `${base}${GONE_ENDING}`, settling);
+      return await removeNotes(fileSystem, notes);
     }
   } catch (error) {
     if (await isNowhere(fileSystem, aside)) return;
@@ -139,7 +142,12 @@ export async function settleAside(
     () => true,
     () => false,
   );
+  if (isMoved) await removeNotes(fileSystem, notes);
   tellForeign(isMoved ? left : aside, settling);
+}
+
+async function removeNotes(fileSystem: FileSystem, notes: readonly string[]): Promise<void> {
+  for (const note of notes) await fileSystem.unlink(note).catch(() => undefined);
 }
 
 async function removeGone(fileSystem: FileSystem, path: string, settling: Settling): Promise<void> {
@@ -168,16 +176,56 @@ export async function readNotes(path: string, parts: SiblingParts): Promise<Read
   return lines;
 }
 
+/** The notes about `directory`, which is the target at `path` or was moved aside from it. */
+async function notesAbout(directory: string, path: string, parts: SiblingParts): Promise<readonly string[]> {
+  const inode = await inodeOf(parts.fileSystem, directory);
+  const notes = await describedBy(path, parts);
+  return notes.filter((note) => note.inode !== null && note.inode === inode).map(({ note }) => note);
+}
+
 /**
- * The notes of directories that already have their name. A note whose directory is still being
- * written beside the target is excluded: its process may yet publish it.
+ * Removes notes whose directory is neither the target nor beside it: another program has removed it.
+ * Renames by other processes may happen meanwhile. A directory is renamed from beside the target to
+ * its name, and from there aside, so two looks at both find it.
  */
-export async function publishedNotes(path: string, parts: SiblingParts): Promise<readonly string[]> {
-  const published: string[] = [];
-  for (const note of await notesOf(path, parts)) {
-    if (await isNowhere(parts.fileSystem, note.slice(0, -NOTE_ENDING.length))) published.push(note);
+export async function removeNotesOfNothing(path: string, parts: SiblingParts): Promise<void> {
+  const notes = await describedBy(path, parts);
+  const there = new Set<bigint | null>();
+  for (let look = 0; look < 2; look++) {
+    for (const { name } of await siblingsOf(path, parts))
+      there.add(await inodeOf(parts.fileSystem, join(dirname(path), name)));
+    there.add(await inodeOf(parts.fileSystem, path));
   }
-  return published;
+  const orphans: string[] = [];
+  for (const { note, inode } of notes) {
+    const isOrphan = inode === null ? await isStagingGone(note, parts) : !there.has(inode);
+    if (isOrphan) orphans.push(note);
+  }
+  await removeNotes(parts.fileSystem, orphans);
+}
+
+/** A note that cannot be read describes nothing, unless its target is still being written. */
+function isStagingGone(note: string, { fileSystem }: SiblingParts): Promise<boolean> {
+  return isNowhere(fileSystem, note.slice(0, -NOTE_ENDING.length));
+}
+
+/** `inode`: of the directory that the note describes; `null` if the note does not say it. */
+async function describedBy(
+  path: string,
+  parts: SiblingParts,
+): Promise<readonly { readonly note: string; readonly inode: bigint | null }[]> {
+  const found: { note: string; inode: bigint | null }[] = [];
+  for (const note of await notesOf(path, parts)) {
+    const [first = ''] = await readNote(parts.fileSystem, note);
+    const digits = /^directory (\d+)$/.exec(first)?.[1];
+    found.push({ note, inode: digits === undefined ? null : BigInt(digits) });
+  }
+  return found;
+}
+
+async function inodeOf(fileSystem: FileSystem, path: string): Promise<bigint | null> {
+  const stats = await fileSystem.lstat(path).catch(() => null);
+  return stats === null ? null : stats.ino;
 }
 
 async function notesOf(path: string, parts: SiblingParts): Promise<string[]> {

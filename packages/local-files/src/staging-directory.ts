@@ -162,6 +162,10 @@ export class StagingDirectory {
   }
 
   /** Tells whether it is still at its path. If not, what is there belongs to another program. */
+  async inode(): Promise<bigint> {
+    return (await this.#root.stat()).ino;
+  }
+
   isInPlace(): Promise<boolean> {
     return this.assertAt(this.#place.path).then(
       () => true,

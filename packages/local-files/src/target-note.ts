@@ -26,6 +26,14 @@ export function noteLine(name: TreeEntry['name'], { size, mtimeNs }: MadeFile): 
 }
 
 /**
+ * The first line of a note: the directory that it describes, which keeps its inode when it is
+ * renamed. So a note is removed together with its directory, and never with another one.
+ */
+export function directoryLine(inode: bigint): string {
+  return `directory ${inode}`;
+}
+
+/**
  * The note is not made durable. If a loss of power deletes it, the next replacement needs a
  * confirmation, but no file is lost. A loss of power cannot make the note claim too much either.
  * What remains of its bytes, cut or with zeros in them, is not valid JSON. A line covers only a

@@ -39,14 +39,14 @@ import {
   ASIDE_ENDING,
   clearSiblings,
   leadsTo,
-  publishedNotes,
   readNotes,
+  removeNotesOfNothing,
   type SiblingParts,
   settleAside,
   siblingOf,
 } from './siblings.ts';
 import { StagingDirectory } from './staging-directory.ts';
-import { NOTE_ENDING, noteLine, writeNote } from './target-note.ts';
+import { directoryLine, NOTE_ENDING, noteLine, writeNote } from './target-note.ts';
 
 /** What a test can replace, besides the system calls. */
 export interface TargetSurroundings {
@@ -70,7 +70,7 @@ export async function openTarget(
     await assertOutsideRuns(fileSystem, path);
     await clearSiblings(path, { fileSystem, processes }, options);
     const mode = await existingMode(fileSystem, path, given !== path && (await isLink(fileSystem, given)));
-    const old = mode === null ? null : await oldDirectory(fileSystem, processes, path, options);
+    const old = mode === null ? null : await unlessGone(oldDirectory(fileSystem, processes, path, options));
     if (old !== null) assertReplaced(path, old, options.replace);
     await makeDirectories(fileSystem, dirname(path));
     const sibling = await siblingOf(path, processes);
@@ -106,7 +106,8 @@ export async function inspectTarget(
     const mode = await existingMode(fileSystem, path, false);
     const replace = 'everything';
     await assertOutsideRuns(fileSystem, path);
-    return mode === null ? null : await oldDirectory(fileSystem, processes, path, { ...options, replace });
+    if (mode === null) return null;
+    return await unlessGone(oldDirectory(fileSystem, processes, path, { ...options, replace }));
   } catch (error) {
     throw fileError(error, `look at ${given}`, { path: given });
   }
@@ -128,6 +129,16 @@ async function oldDirectory(
   if (!options.replace) throw targetError('TargetExists', path, 'exists and is not empty');
   const made = options.isOwn ? new Set<string>() : await readNotes(path, { fileSystem, processes });
   return lookAtOld(fileSystem, path, { isOwn: options.isOwn, signal: options.signal, made });
+}
+
+/** `null`: another process has just removed or renamed it. It is examined again before publishing. */
+async function unlessGone(looking: Promise<OldDirectory | null>): Promise<OldDirectory | null> {
+  try {
+    return await looking;
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return null;
+    throw error;
+  }
 }
 
 function assertReplaced(path: string, old: OldDirectory, replace: TargetOptions['replace']): void {
@@ -237,15 +248,15 @@ class DirectoryTarget implements RestoreTarget {
     if (options.isOwn !== undefined) return;
     const note = `${sibling}${NOTE_ENDING}`;
     const lines = Array.from(staging.files(), ([name, file]) => noteLine(name, file));
-    await writeNote(fileSystem, note, lines).catch(() => fileSystem.unlink(note).catch(() => undefined));
+    const about = directoryLine(await staging.inode());
+    await writeNote(fileSystem, note, [about, ...lines]).catch(() =>
+      fileSystem.unlink(note).catch(() => undefined),
+    );
   }
 
   async #moveIntoPlace(): Promise<void> {
     const { fileSystem, sibling, staging, path, options } = this.#parts;
     const aside = `${sibling}${ASIDE_ENDING}`;
-    // Read these before the old directory moves: the directory that has the name until then is the
-    // one that is replaced.
-    const oldNotes = await publishedNotes(path, this.#parts);
     const hasOld = await this.#moveAside(aside);
     try {
       if (hasOld) await this.#assertStillReplaced(aside);
@@ -262,7 +273,7 @@ class DirectoryTarget implements RestoreTarget {
     await staging.assertAt(path).finally(() => staging.close());
     await this.#sync.sync(dirname(path));
     if (hasOld) await settleAside(path, aside, this.#parts, options);
-    for (const note of oldNotes) await fileSystem.unlink(note).catch(() => undefined);
+    await removeNotesOfNothing(path, this.#parts);
   }
 
   /** Examines the old directory again: hours may have passed. False: there is none to move. */
