@@ -184,9 +184,9 @@ async function notesAbout(directory: string, path: string, parts: SiblingParts):
 }
 
 /**
- * Removes notes whose directory is neither the target nor beside it: another program has removed it.
- * Renames by other processes may happen meanwhile. A directory is renamed from beside the target to
- * its name, and from there aside, so two looks at both find it.
+ * Removes notes whose directory is neither the target nor beside it: another program has removed
+ * it. Renames by other processes may happen meanwhile. A directory is renamed from beside the
+ * target to its name, and from there aside, so two looks at both find it.
  */
 export async function removeNotesOfNothing(path: string, parts: SiblingParts): Promise<void> {
   const notes = await describedBy(path, parts);

@@ -131,7 +131,9 @@ async function oldDirectory(
   return lookAtOld(fileSystem, path, { isOwn: options.isOwn, signal: options.signal, made });
 }
 
-/** `null`: another process has just removed or renamed it. It is examined again before publishing. */
+/**
+ * `null`: another process has just removed or renamed it. It is examined again before publishing.
+ */
 async function unlessGone(looking: Promise<OldDirectory | null>): Promise<OldDirectory | null> {
   try {
     return await looking;
