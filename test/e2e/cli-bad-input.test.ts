@@ -274,7 +274,7 @@ describe('bad input', () => {
       code,
       exitCode: exit,
       message: expect.any(String),
-      advice: expect.any(String),
+      advice: expect.any(Array),
     });
     expect(await contentOf(place.directory)).toEqual(before);
   });

@@ -193,9 +193,9 @@ describe('a signal', () => {
       }),
     );
     expect(delivered.context.asked).toMatchObject({ outcome: 'pending', isDelivered: true });
-    expect(delivered.advice).toContain('your files are safe in the store');
+    expect(delivered.advice.join(' ')).toContain('your files are safe in the store');
     expect(lost.context.asked).toMatchObject({ outcome: 'pending', isDelivered: false });
-    expect(lost.advice).toContain('save it again');
+    expect(lost.advice.join(' ')).toContain('save it again');
   });
 
   test('while a commit is on its way, and --json: the outcome is an object, and so is that of recover', async () => {

@@ -49,8 +49,8 @@ export async function copyStreams(
   staged.catch((error: unknown) => pieces.fail(error));
   try {
     // A function of the caller that never returns must not outlive the stop of its save.
-    const written = write((key) => openStream(key, pieces, streams));
-    await unlessAborted(written, signal);
+    const written = async () => write((key) => openStream(key, pieces, streams));
+    await unlessAborted(written(), signal);
     for (const [key, opened] of streams) await endStream(key, opened);
     pieces.end();
   } catch (error) {

@@ -136,10 +136,11 @@ class Copying {
       count = 0;
     }
     await this.#copyBatch(batch, left);
-    await this.#deliverAllBut(undefined);
     // A rollback of the source during a long copy must not make this version the latest here.
+    // Asked before the last receipt: after it, any process may commit.
     const { source, checkpoint: original } = this.#copy;
     await source.catalog.ask(({ state }) => requireOnPath(state, original.id), this.#options.signal);
+    await this.#deliverAllBut(undefined);
     const committed = await this.#commit();
     this.#options.onProgress?.({ type: 'committed', id });
     const { sizeBytes, fileCount } = checkpoint;
