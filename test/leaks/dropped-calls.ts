@@ -152,9 +152,9 @@ async function collected(): Promise<void> {
   }
 }
 
-/** Waits until nothing is in progress, for at most two seconds. */
+/** Waits until nothing is in progress, for at most half a minute: a busy disk is slow. */
 async function settled(isOver: () => boolean | Promise<boolean>): Promise<void> {
-  const untilMs = performance.now() + 2000;
+  const untilMs = performance.now() + 30_000;
   do {
     await new Promise((resolve) => setTimeout(resolve, 5));
     await collected();

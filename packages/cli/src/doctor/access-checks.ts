@@ -6,6 +6,9 @@ import { formatBriefDuration } from '../format.ts';
 import type { Check, Outcome } from './check.ts';
 import type { Probe } from './probe.ts';
 
+/** A server that was just started needs seconds until it answers: these tries take about six. */
+const TRIES_TO_REACH = 8;
+
 export const accessChecks: readonly Check[] = [
   {
     id: 'reachable',
@@ -57,7 +60,7 @@ export const accessChecks: readonly Check[] = [
 /** A refusal is an answer too. The following checks report what is refused. */
 async function reach(probe: Probe): Promise<Outcome> {
   const beganMs = probe.clock.monotonicMs();
-  const client = await probe.client();
+  const client = await probe.client(0, { triesMax: TRIES_TO_REACH });
   const refusal = await client.firstPage(probe.prefix).then(() => null, orDenial);
   const took = formatBriefDuration(probe.clock.monotonicMs() - beganMs);
   return { seen: refusal === null ? `first answer after ${took}` : `first answer after ${took}: a refusal` };

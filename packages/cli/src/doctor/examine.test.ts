@@ -282,8 +282,17 @@ describe('a store that cannot be reached', () => {
     expect(of('reachable').status).toBe('failed');
     expect(findings.filter(({ because }) => because === 'reachable')).toHaveLength(QUICK.length - 1);
     expect(stores.flatMap(({ calls }) => calls.map(({ operation }) => operation))).toEqual(
-      Array(5).fill('list'),
+      Array(8).fill('list'),
     );
+  });
+
+  it('one that begins to answer within seconds is examined', async () => {
+    let refusedCount = 0;
+    const wrap = faulty(() => (refusedCount++ < 7 ? refuse('Unavailable') : undefined));
+    const clock = new ManualClock({ autoAdvance: true });
+    const { of, verdict } = await examineStore(undefined, { wrap, clock });
+    expect(of('reachable').status).toBe('ok');
+    expect(verdict).toBe('safe');
   });
 
   it('one that never answers is given up after the timeout', async () => {

@@ -24,10 +24,14 @@ export class Probe implements Ground {
     return this.prefix + name;
   }
 
-  /** Client `number`, from 0: each represents a separate process. */
-  async client(number = 0): Promise<PatientClient> {
+  /**
+   * Client `number`, from 0: each represents a separate process. `triesMax`: how often a call is
+   * tried.
+   */
+  async client(number = 0, { triesMax }: { triesMax?: number } = {}): Promise<PatientClient> {
     const { clock, random } = this.#visit;
     return new PatientClient(await this.#visit.store(number), {
+      triesMax,
       crc32c: (bytes) => crc32c(bytes),
       clock,
       random,
