@@ -4,6 +4,7 @@
  * as a separate process.
  */
 
+import { flushCompileCache } from 'node:module';
 import { createCheckpointManager, isCheckpointError } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { FAULTS, type FaultPlan, FaultyStore } from '@holdfast/testkit';
@@ -26,7 +27,12 @@ process.on('message', (message: WriterOrder) => {
   if (message.type === 'go') releases.get(message.id)?.();
   else
     save(message.id, message.order).then(
-      (answer) => send({ type: 'told', id: message.id, answer }),
+      (answer) => {
+        send({ type: 'told', id: message.id, answer });
+        // Writers end by SIGKILL, so Node would never write what it has compiled, and each writer
+        // would compile all sources again.
+        flushCompileCache();
+      },
       (error: unknown) => send({ type: 'failed', id: message.id, message: String(error) }),
     );
 });
