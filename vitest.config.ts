@@ -19,6 +19,8 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
+          // A process for each of these small files would cost more than its tests.
+          isolate: false,
           include: [
             'packages/{cloud-http,core,direct-http,wire,testkit}/src/**/*.test.ts',
             'scripts/**/*.test.ts',

@@ -1,7 +1,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo, NetConnectOpts, Socket } from 'node:net';
-import { expect, test, vi } from 'vitest';
-import { DirectHttpClient } from './client.ts';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { ReadInto } from './open-socket.ts';
 
 // A runtime that accepts the view but reads into its own memory, as was reported of Bun.
@@ -16,6 +15,10 @@ vi.mock('node:net', async (importOriginal) => {
 });
 
 test('connection: a runtime that does not read into the buffer it is given is NOT_NODE', async () => {
+  // Files of units share their modules, so another file may have loaded the client before.
+  vi.resetModules();
+  onTestFinished(() => void vi.resetModules());
+  const { DirectHttpClient } = await import('./client.ts');
   const server = createServer((_request, response) => response.end('hello'));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
