@@ -133,7 +133,7 @@ describe('copyFrom', () => {
     const store = await server.open();
     await store.create('a', BYTES);
     const copying = store.copyFrom?.(store, 'a', 'b', SIZE) as Promise<unknown>;
-    expect((await errorOf(copying)).code).toBe('InvalidConfig');
+    expect((await errorOf(copying)).code).toBe('Unsupported');
   });
 });
 

@@ -3,7 +3,7 @@
 import type { CheckpointError, ListOptions, ListPage, ObjectStore } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
 import { errorOf, FRAMINGS, firstPage, type Reply, sequence } from '../scripted/scripted-server.ts';
-import { azureInMemory, CREATED, listing, refusal, scriptedAzure } from './scripted-azure.ts';
+import { azureInMemory, blob, CREATED, listing, refusal, scriptedAzure } from './scripted-azure.ts';
 
 const BYTES = new TextEncoder().encode('{"record":1}');
 
@@ -115,6 +115,17 @@ describe('create', () => {
 });
 
 describe('reads', () => {
+  test.each([
+    ['the store says that it is missing', refusal(404, 'BlobNotFound'), 'NotFound'],
+    ['a load balancer answers again', { status: 404, body: '404 page not found' }, 'InvalidConfig'],
+    ['the blob is there', blob('abc'), 'Unavailable'],
+  ] as const)('head: 404 that may be of a load balancer: GET is asked, and %s', async (_, answer, code) => {
+    const server = await scriptedAzure(({ method }) => (method === 'HEAD' ? { status: 404 } : answer));
+    const store = await server.open();
+    expect(await errorOf(store.head('a'))).toMatchObject({ code });
+    expect(server.requests.map(({ method }) => method)).toEqual(['HEAD', 'GET']);
+  });
+
   test('readInto: another object under the key by now is Corrupt, not a mix', async () => {
     const server = await azureInMemory();
     const store = await server.open();
@@ -142,16 +153,25 @@ describe('reads', () => {
   test.each<[string, Reply]>([
     [
       'a shorter body than told',
-      { raw: 'HTTP/1.1 206 Partial Content\r\nContent-Length: 3\r\nContent-Range: bytes 0-2/3\r\n\r\nab' },
+      {
+        raw: 'HTTP/1.1 206 Partial Content\r\nETag: "e1"\r\nContent-Length: 3\r\nContent-Range: bytes 0-2/3\r\n\r\nab',
+      },
     ],
-    ['another range', { status: 206, headers: { 'content-range': 'bytes 1-3/9' }, body: 'abc' }],
+    [
+      'another range',
+      { status: 206, headers: { etag: '"e1"', 'content-range': 'bytes 1-3/9' }, body: 'abc' },
+    ],
     [
       'the whole, where a part was asked for',
       { status: 200, headers: CREATED.headers ?? {}, body: 'a longer body' },
     ],
     [
       'an encoded body',
-      { status: 206, headers: { 'content-range': 'bytes 0-2/3', 'content-encoding': 'gzip' }, body: 'abc' },
+      {
+        status: 206,
+        headers: { etag: '"e1"', 'content-range': 'bytes 0-2/3', 'content-encoding': 'gzip' },
+        body: 'abc',
+      },
     ],
   ])('readInto: %s is temporary, never taken', async (_name, reply) => {
     const server = await scriptedAzure(() => reply);

@@ -58,6 +58,19 @@ describe('saving', () => {
     const saver = new AsyncSaver(manager);
     await expectRefused(NEEDED, (value) => saver.saveAsync(value));
     await expectRefused(NEEDED, (buffers) => saver.saveAsync({ buffers }));
+    const refusal = (name: string) => ({
+      code: 'InvalidArgument',
+      message: expect.stringContaining(`"${name}"`),
+    });
+    for (const option of [{ noWait: true }, { staging: new MemoryStaging() }]) {
+      const refused = refusal(Object.keys(option)[0] as string);
+      const saved = saver.saveAsync({ buffers: { a: bytes(1) }, ...option });
+      await expect(saved).rejects.toMatchObject(refused);
+    }
+    for (const option of [{ noWait: true }, { files: {} }, { buffers: {} }, { pause: () => undefined }]) {
+      const refused = refusal(Object.keys(option)[0] as string);
+      await expect(saver.saveStreams(async () => undefined, option as object)).rejects.toMatchObject(refused);
+    }
     await expectRefused(OPTIONAL, (signal) => saver.saveAsync({ buffers: { a: bytes(1) }, signal } as never));
     await expectRefused(NEEDED, (value) => saver.saveStreams(value));
   });

@@ -160,3 +160,20 @@ test('odd times of a source are recorded as the nearest that a record can say, o
     odd.map((_, index) => [`d${index}`, wanted[index]]).reverse(),
   );
 });
+
+test('a restore that is stopped makes no further directory', async () => {
+  const tree = await treeOf(['a/', 'b/', 'c/', 'file'], AT_MS);
+  await using manager = openLocal(newBucket());
+  await manager.save({ dir: tree });
+  const stop = new AbortController();
+  const made: string[] = [];
+  const target = Object.assign(new MemoryTarget(), {
+    makeDirectory: async ({ name }: SinkDirectory) => {
+      made.push(name);
+      stop.abort();
+    },
+  });
+  const restoring = manager.restore({ to: target, signal: stop.signal });
+  await expect(restoring).rejects.toMatchObject({ code: 'Aborted' });
+  expect(made).toEqual(['c']);
+});

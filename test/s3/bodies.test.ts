@@ -167,10 +167,29 @@ describe('head', () => {
   });
 
   test('404 is NotFound, 403 Denied: HEAD has no code to go by', async () => {
-    const server = await scriptedS3(sequence({ status: 404 }, { status: 403 }));
+    const headers = { 'x-amz-request-id': 'REQ1' };
+    const server = await scriptedS3(sequence({ status: 404, headers }, { status: 403, headers }));
     const store = await server.open();
     expect((await errorOf(store.head('a'))).code).toBe('NotFound');
     expect((await errorOf(store.head('a'))).code).toBe('Denied');
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test.each([
+    ['the store says that it is missing', refusal(404, 'NoSuchKey'), 'NotFound'],
+    ['a load balancer answers again', { status: 404, body: '404 page not found' }, 'InvalidConfig'],
+    ['the object is there', object('abc'), 'Unavailable'],
+    ['the object is there, without bytes', object(''), 'Unavailable'],
+  ] as const)('404 that may be of a load balancer: GET is asked, and %s', async (_, answer, code) => {
+    const server = await scriptedS3(({ method }) => (method === 'HEAD' ? { status: 404 } : answer));
+    const store = await server.open();
+    expect(await errorOf(store.head('a'))).toMatchObject({ code });
+    expect(server.requests.map(({ method }) => method)).toEqual(['HEAD', 'GET']);
+  });
+
+  test('a page of another server has no etag, and is no object', async () => {
+    const server = await scriptedS3(() => ({ status: 200, headers: {}, body: '<html>' }));
+    expect((await errorOf((await server.open()).head('a'))).code).toBe('InvalidConfig');
   });
 });
 

@@ -19,6 +19,7 @@ import {
   type Upload,
   type UploadOptions,
 } from '@holdfast/core/contract';
+import { DirectHttpError } from '@holdfast/direct-http';
 import { deleteEach } from './delete-each.ts';
 import { HttpRefusal, type StoreSubject } from './errors.ts';
 import {
@@ -97,7 +98,9 @@ export abstract class CloudStore implements ObjectStore {
   head(key: string, { signal }: CallOptions = {}): Promise<ObjectInfo> {
     return this.calls.run({ action: 'look at', key, signal }, async () => ({
       key,
-      ...(await this.#parts.objects.head(this.placeOf(key), signal)),
+      ...(await this.#parts.objects
+        .head(this.placeOf(key), signal)
+        .catch((error: unknown) => this.#explain(error, key, signal))),
     }));
   }
 
@@ -212,7 +215,24 @@ export abstract class CloudStore implements ObjectStore {
     return { key, path: this.#parts.pathOf(key) };
   }
 
+  /**
+   * An answer to HEAD has no body, and a load balancer's looks like the store's. The answer to a
+   * GET tells which of them it is, so an object is not taken for missing that is there.
+   */
+  async #explain(error: unknown, key: string, signal: AbortSignal | undefined): Promise<never> {
+    if (!(error instanceof HttpRefusal) || !error.mayBeForeign) throw error;
+    const { objects } = this.#parts;
+    await objects.read(this.placeOf(key), { bodyBytesMax: 0, signal }).catch(orLarger);
+    const what = `HEAD was answered with HTTP ${error.status}, but GET has the object; another server may have answered`;
+    throw new DirectHttpError('BAD_HEAD', what, { phase: 'head' });
+  }
+
   #subject(key: string): StoreSubject {
     return { store: this.uri, key };
   }
+}
+
+/** The object is there, and its bytes are of no interest. */
+function orLarger(error: unknown): void {
+  if (!(error instanceof DirectHttpError) || error.code !== 'TOO_LARGE') throw error;
 }

@@ -49,6 +49,8 @@ export class HttpRefusal extends Error {
   readonly retryAfterMs: number | undefined;
   /** Even the form of the answer is not the provider's. */
   readonly isForeign: boolean;
+  /** The answer has no form to judge by: to HEAD, and without the provider's id. */
+  readonly mayBeForeign: boolean;
 
   constructor(answer: RefusedAnswer, { code, message, requestId }: RefusalDetails) {
     super(message);
@@ -60,7 +62,9 @@ export class HttpRefusal extends Error {
     this.date = answer.headers['date'];
     this.retryAfterMs = retryAfterMsOf(answer.headers);
     const mayBeOfAProxy = answer.status >= 500 || OF_PROXIES.includes(answer.status);
-    this.isForeign = code === '' && answer.hasBody && !mayBeOfAProxy && requestId === undefined;
+    const isUnsigned = code === '' && !mayBeOfAProxy && requestId === undefined;
+    this.isForeign = isUnsigned && answer.hasBody;
+    this.mayBeForeign = isUnsigned && !answer.hasBody;
   }
 }
 
@@ -144,15 +148,23 @@ export function refusalError(
   return new CheckpointError(code, what, { context, cause: refusal, retryAfterMs, ...uncertain });
 }
 
-/** Error for an answer that did not come from the provider. */
+/** Actions that make an object. */
+const MAKES_NEW: readonly string[] = ['create', 'copy to'];
+
+/**
+ * Error for an answer that did not come from the provider. What answered may have passed the
+ * request on, so a new object may be there all the same.
+ */
 export function foreignError(
   refusal: HttpRefusal,
-  { store }: StoreSubject,
+  { action, subject: { store } }: Pick<Judgement, 'action' | 'subject'>,
   provider: string,
 ): CheckpointError {
   const said = refusal.message === '' ? '' : `, and said: ${refusal.message}`;
   const what = `does not lead to a server that speaks ${provider}: it answered HTTP ${refusal.status} in another form${said}; check endpoint=`;
-  return objectError('InvalidConfig', { store }, what, refusal);
+  const uncertain = MAKES_NEW.includes(action) ? { status: 'exhausted' as const } : {};
+  const options = { context: contextOf({ store }), cause: refusal, ...uncertain };
+  return new CheckpointError('InvalidConfig', `${nameOf({ store })} ${what}`, options);
 }
 
 /**

@@ -13,6 +13,26 @@ describe('StoreCalls', () => {
     await expect(callsOf().run(CALL, () => Promise.reject(new Error('x')))).rejects.toBe(OF_STORE);
   });
 
+  it('another server in the place of the store is a fault that may pass, once the store has answered', async () => {
+    const page = new HttpRefusal(
+      { status: 404, headers: {}, hasBody: true },
+      { code: '', message: '', requestId: undefined },
+    );
+    const calls = new StoreCalls(
+      'zz://p',
+      (cause) => new CheckpointError('InvalidConfig', 'this is no store', { cause }),
+    );
+    const failing = (error: Error) => calls.run(CALL, () => Promise.reject(error));
+    await expect(failing(page)).rejects.toMatchObject({ code: 'InvalidConfig', status: 'permanent' });
+    await calls.run(CALL, () => Promise.resolve());
+    await expect(failing(page)).rejects.toMatchObject({
+      code: 'Unavailable',
+      status: 'temporary',
+      message: 'for now, this is no store',
+    });
+    await expect(failing(new Error('of another kind'))).rejects.toMatchObject({ code: 'InvalidConfig' });
+  });
+
   it('an invalid key, or a signal that has fired, is refused before anything is done', async () => {
     const never = () => Promise.reject(new Error('it was done'));
     await expect(callsOf().run({ ...CALL, key: '../a' }, never)).rejects.toMatchObject({

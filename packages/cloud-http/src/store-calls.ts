@@ -1,7 +1,7 @@
 import {
   abortError,
   assertObjectKey,
-  type CheckpointError,
+  CheckpointError,
   isCheckpointError,
   throwIfAborted,
 } from '@holdfast/core/contract';
@@ -23,6 +23,8 @@ export class StoreCalls {
   readonly #toStoreError: (error: unknown, call: CallSubject) => CheckpointError;
   readonly #running = new Set<Promise<unknown>>();
   #isClosed = false;
+  /** The provider has answered, so another server in its place is a fault that may pass. */
+  #hasSucceeded = false;
 
   constructor(uri: string, toStoreError: (error: unknown, call: CallSubject) => CheckpointError) {
     this.#uri = uri;
@@ -38,15 +40,24 @@ export class StoreCalls {
     const running = work();
     this.#running.add(running);
     try {
-      return await running;
+      const result = await running;
+      this.#hasSucceeded = true;
+      return result;
     } catch (error) {
       if (signal?.aborted && isAbort(error)) throw abortError(signal);
       if (this.#isClosed && !(error instanceof HttpRefusal) && !isCheckpointError(error))
         throw objectError('Aborted', store, 'was closed', error);
-      throw this.#toStoreError(error, call);
+      throw this.#judged(this.#toStoreError(error, call));
     } finally {
       this.#running.delete(running);
     }
+  }
+
+  #judged(error: CheckpointError): CheckpointError {
+    const isForeign = error.cause instanceof HttpRefusal && error.cause.isForeign;
+    if (!isForeign || error.code !== 'InvalidConfig' || !this.#hasSucceeded) return error;
+    const { message, context, cause } = error;
+    return new CheckpointError('Unavailable', `for now, ${message}`, { context, cause });
   }
 
   /** `release`: frees what the calls wait for. */

@@ -41,6 +41,10 @@ describe('self', () => {
     ['/proc is that of another namespace', () => writeFileSync(join(proc, 'self/stat'), statOf(1, '1'))],
     ['the own process is hidden', () => rmSync(join(proc, String(process.pid)), { recursive: true })],
     [
+      'times are shifted by a part of a second',
+      () => writeFileSync(join(proc, 'self/timens_offsets'), 'monotonic 0 0\nboottime 100 500000000\n'),
+    ],
+    [
       'namespaces look otherwise',
       () => {
         rmSync(join(proc, 'self/ns/pid'));
@@ -65,6 +69,18 @@ describe('isCertainlyGone', () => {
     ['one without a number', { pid: Number.NaN }, false],
   ])('%s: %j', async (_name, change, expected) => {
     expect(await linuxProcesses(proc).isCertainlyGone({ ...SELF, ...change })).toBe(expected);
+  });
+
+  test.each([
+    ['later', 100_000, '10000777'],
+    ['earlier', -7, '77'],
+  ])('a time namespace, here one whose clock is %s, does not matter', async (_, seconds, told) => {
+    const offsets = `monotonic           0         0\nboottime       ${seconds}         0\n`;
+    writeFileSync(join(proc, 'self/timens_offsets'), offsets);
+    writeFileSync(join(proc, String(process.pid), 'stat'), statOf(process.pid, told));
+    expect(await linuxProcesses(proc).self()).toEqual(SELF);
+    expect(await linuxProcesses(proc).isCertainlyGone(SELF)).toBe(false);
+    expect(await linuxProcesses(proc).isCertainlyGone({ ...SELF, startTicks: told })).toBe(true);
   });
 
   test('on this machine: a reaped process is gone, a stopped one is not', async () => {

@@ -14,7 +14,7 @@ export interface ProcessIdentity {
   /** The namespace in which the process id is valid. */
   readonly pidNamespace: string;
   readonly pid: number;
-  /** Start time in ticks since boot. Process ids are reused, so the id alone is not enough. */
+  /** Start time in ticks since boot, by the clock of the machine. Process ids are reused, so the id alone is not enough. */
   readonly startTicks: string;
 }
 
@@ -38,15 +38,30 @@ export interface Processes {
   isCertainlyGone(other: ProcessIdentity): Promise<boolean>;
 }
 
+/** The kernel reports times in this many ticks a second, on every machine. */
+const TICKS_PER_SECOND = 100;
+
 export function linuxProcesses(procDirectory = '/proc'): Processes {
+  /**
+   * A time namespace shifts the times that its processes are told. Null: by a part of a second,
+   * which rounds some of them differently.
+   */
+  async function shiftedTicks(): Promise<number | null> {
+    const offsets = await readFile(`${procDirectory}/self/timens_offsets`, 'utf8').catch(() => '');
+    const [, seconds = '0', nanoseconds = '0'] = /^boottime\s+(-?\d+)\s+(\d+)$/m.exec(offsets) ?? [];
+    return nanoseconds === '0' ? Number(seconds) * TICKS_PER_SECOND : null;
+  }
+
   /** Null: no such process, or it is not visible. */
   async function look(pid: number): Promise<{ state: string; startTicks: string } | null> {
     // Skip the name, which is in parentheses and may hold any character. The third field follows
     // it.
     const text = await readFile(`${procDirectory}/${pid}/stat`, 'utf8').catch(() => '');
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-    const [state = '', startTicks] = [fields[0], fields[19]];
-    return startTicks === undefined ? null : { state, startTicks };
+    const [state = '', ticks] = [fields[0], fields[19]];
+    const shifted = await shiftedTicks();
+    if (ticks === undefined || shifted === null) return null;
+    return { state, startTicks: String(Number(ticks) - shifted) };
   }
 
   /** True if all its threads have ended, and only its parent has not collected the exit status. */

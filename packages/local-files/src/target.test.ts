@@ -231,6 +231,16 @@ describe('openTarget', () => {
     );
     expect(readdirSync(parent)).toEqual([]);
   });
+
+  it('stops while many directories are made durable', async () => {
+    const stop = new AbortController();
+    const target = await localFiles.openTarget(directory, { signal: stop.signal });
+    for (let index = 0; index < 10; index++) await target.makeDirectory?.({ name: `d${index}` });
+    stop.abort();
+    await expect(target.publish()).rejects.toEqual(code('Aborted'));
+    await target.discard();
+    expect(readdirSync(parent)).toEqual([]);
+  });
 });
 
 describe('names', () => {

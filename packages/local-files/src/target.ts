@@ -216,11 +216,14 @@ class DirectoryTarget implements RestoreTarget {
   }
 
   async publish(): Promise<void> {
-    const { staging, mode, path } = this.#parts;
+    const { staging, mode, path, options } = this.#parts;
     if (this.#isSettled) throw this.#error('InvalidArgument', 'is already published or discarded');
     try {
       await staging.chmod(mode);
-      for (const directory of staging.directories()) await this.#sync.sync(directory);
+      for (const directory of staging.directories()) {
+        throwIfAborted(options.signal);
+        await this.#sync.sync(directory);
+      }
       await this.#writeNote();
       await this.#moveIntoPlace();
     } catch (error) {

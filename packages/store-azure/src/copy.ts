@@ -111,7 +111,8 @@ async function copyWhole({ target, headers, metadata, options }: Copy): Promise<
     body: NOTHING,
     signal: options.signal,
   });
-  if (answer.headers['x-ms-copy-status'] !== 'success') throw foreignSuccess(answer);
+  if (answer.headers['x-ms-copy-status'] !== 'success')
+    throw objectError('Unsupported', target, 'is still being copied, although the answer was to be the end');
   return answer;
 }
 

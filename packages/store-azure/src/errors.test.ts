@@ -263,8 +263,13 @@ describe('another server has answered', () => {
 
   it('a success in another form does not count as one', () => {
     const error = storeError(foreignSuccess({ status: 200, headers: HEADERS }), 'list', subject());
-    expect(error.code).toBe('InvalidConfig');
+    expect(error).toMatchObject({ code: 'InvalidConfig', status: 'permanent' });
     expect(error.message).toContain('HTTP 200 in another form');
+  });
+
+  it('a new blob may be there all the same', () => {
+    const error = storeError(foreignSuccess({ status: 200, headers: HEADERS }), 'create', subject());
+    expect(error).toMatchObject({ code: 'InvalidConfig', status: 'exhausted' });
   });
 
   it('a name that does not exist may be a wrong account', () => {

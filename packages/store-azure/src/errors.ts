@@ -197,7 +197,7 @@ function azureError(refusal: AzureRefusal, action: string, subject: AzureSubject
   const { code } = refusal;
   if (/^(Container|Filesystem)(NotFound|BeingDeleted)$/.test(code))
     return missingError(refusal, subject, 'a container', code.endsWith('BeingDeleted'));
-  if (refusal.isForeign) return foreignError(refusal, subject, 'Azure Blob Storage');
+  if (refusal.isForeign) return foreignError(refusal, { action, subject }, 'Azure Blob Storage');
   const known = codeOf(refusal, action);
   if (known === 'NotFound' && subject.key === undefined)
     return missingError(refusal, subject, 'an account or container');

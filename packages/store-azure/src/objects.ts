@@ -54,7 +54,7 @@ export class AzureObjects implements ObjectRequests {
     const request = { operation: 'read', method: 'HEAD', blob: path, isRepeatable: true, signal } as const;
     const answer = await this.#connection.send(request);
     const { etag, 'content-length': sizeBytes, 'x-ms-meta-crc32c': crc32c } = answer.headers;
-    if (sizeBytes === undefined) throw foreignSuccess(answer);
+    if (sizeBytes === undefined || etag === undefined) throw foreignSuccess(answer);
     this.#assertNoDirectory(place, answer.headers);
     return {
       sizeBytes: Number(sizeBytes),

@@ -185,8 +185,10 @@ describe('what is missing', () => {
 describe('answers of others', () => {
   it.each([200, 302, 404])('%i in another form: no GCS is there', (status) => {
     const error = refused(status, '<html>log in</html>', 'read', {});
-    expect(error.code).toBe('InvalidConfig');
+    expect(error).toMatchObject({ code: 'InvalidConfig', status: 'permanent' });
     expect(error.message).toContain('does not lead to a server that speaks GCS');
+    // The object may be there all the same.
+    expect(refused(status, '<html>log in</html>', 'create', {}).status).toBe('exhausted');
   });
 
   it.each([

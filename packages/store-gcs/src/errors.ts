@@ -254,7 +254,7 @@ function judged(refusal: HttpRefusal, action: string, subject: GcsSubject): Chec
     const what = `${subject.store} names a bucket that does not exist`;
     return new CheckpointError('NotFound', what, { context, cause: refusal });
   }
-  if (refusal.isForeign) return foreignError(refusal, subject, 'GCS');
+  if (refusal.isForeign) return foreignError(refusal, { action, subject }, 'GCS');
   if (known === 'NotFound' && NEEDS_OBJECT.includes(action))
     return objectError(known, subject, 'does not exist', refusal);
   return refusalError(refusal, { action, subject, code: known, hint: hintOf(refusal, known, subject) });

@@ -154,8 +154,14 @@ describe('a refusal by its status, where the code says nothing', () => {
   it('an answer without the form of S3 is no missing object: the endpoint is wrong', () => {
     const refusal = refusalOf({ status: 404, headers: {}, hasBody: true }, '<html>404</html>');
     const error = storeError(refusal, 'list', { store: OBJECT.store });
-    expect(error.code).toBe('InvalidConfig');
+    expect(error).toMatchObject({ code: 'InvalidConfig', status: 'permanent' });
     expect(error.message).toContain('does not lead to a server that speaks S3');
+  });
+
+  it('after such an answer to a create the object may be there all the same', () => {
+    const refusal = refusalOf({ status: 200, headers: {}, hasBody: true }, '<html>log in</html>');
+    const error = storeError(refusal, 'create', OBJECT);
+    expect(error).toMatchObject({ code: 'InvalidConfig', status: 'exhausted' });
   });
 
   it('what such a server says in a line of plain text is told, a page is not', () => {
@@ -168,7 +174,7 @@ describe('a refusal by its status, where the code says nothing', () => {
     expect(told('x\u001b[2Jy')).not.toContain('and said');
   });
 
-  it('a success that is not understood may have had its effect, unless it is of no S3 at all', () => {
+  it('a success that is not understood may have had its effect, also where it is of no S3 at all', () => {
     const shown = storeError(foreignSuccess({ status: 200, headers: S3_HEADERS }), 'create', OBJECT);
     expect(JSON.stringify([shown, shown.cause])).not.toContain(Object.values(S3_HEADERS)[0]);
     expect(shown).toMatchObject({
@@ -177,7 +183,7 @@ describe('a refusal by its status, where the code says nothing', () => {
     });
     expect(storeError(foreignSuccess({ status: 200, headers: {} }), 'create', OBJECT)).toMatchObject({
       code: 'InvalidConfig',
-      status: 'permanent',
+      status: 'exhausted',
     });
   });
 

@@ -258,7 +258,7 @@ function s3Error(refusal: S3Refusal, action: string, subject: S3Subject): Checkp
     const what = `${subject.store} names a bucket that does not exist`;
     return new CheckpointError('NotFound', what, { context, cause: refusal });
   }
-  if (refusal.isForeign) return foreignError(refusal, subject, 'S3');
+  if (refusal.isForeign) return foreignError(refusal, { action, subject }, 'S3');
   const ofCustomerKey = code === 'InvalidRequest' ? customerKeyHint(refusal.message) : undefined;
   const known = ofCustomerKey === undefined ? (BY_CODE[code] ?? codeOfStatus(status)) : 'InvalidConfig';
   if (known === 'NotFound' && code !== 'NoSuchUpload')

@@ -70,7 +70,7 @@ export class S3Objects implements ObjectRequests {
       signal,
     });
     const { etag, 'content-length': sizeBytes, 'last-modified': lastModified } = answer.headers;
-    if (sizeBytes === undefined) throw foreignSuccess(answer);
+    if (sizeBytes === undefined || etag === undefined) throw foreignSuccess(answer);
     // Some stores have only a checksum of the parts' checksums.
     const isWhole = answer.headers['x-amz-checksum-type'] !== 'COMPOSITE';
     return {

@@ -51,6 +51,18 @@ describe('State, unless overridden', () => {
     );
   });
 
+  it('save: an array of 4 GiB is Unsupported, because its size would be recorded wrongly', async () => {
+    class Huge extends Model {
+      override snapshot(): unknown {
+        return { small: new Uint8Array(3), large: new Uint8Array(2 ** 32) };
+      }
+    }
+    await expect(savedBy(new Huge())).rejects.toMatchObject({
+      code: 'Unsupported',
+      message: expect.stringContaining('an array of 4294967296 bytes'),
+    });
+  });
+
   it('save and load: a snapshot goes into another object, typed arrays and bigints too, the stream stays open', async () => {
     const state = new Model();
     state.weights = Float32Array.of(1.5, 2.5, 3.5);

@@ -1,5 +1,5 @@
 import { buffer } from 'node:stream/consumers';
-import { deserialize, serialize } from 'node:v8';
+import { DefaultSerializer, deserialize } from 'node:v8';
 import { CheckpointError } from '@holdfast/core/contract';
 
 /**
@@ -38,7 +38,8 @@ export abstract class State<Snapshot = unknown> {
   /**
    * Writes what `load` reads and leaves the stream open. The default writes the snapshot as
    * `node:v8` serializes it, which needs memory for one more whole copy. The default throws
-   * `Unsupported` if the snapshot is `null`, because the checkpoint would be empty.
+   * `Unsupported` if the snapshot is `null`, because the checkpoint would be empty, and if one
+   * typed array in it has 4 GiB or more, which that format cannot hold.
    */
   async save(stream: WritableStream<Uint8Array>): Promise<void> {
     const snapshot = this.snapshot();
@@ -50,7 +51,7 @@ export abstract class State<Snapshot = unknown> {
     }
     const writer = stream.getWriter();
     try {
-      await writer.write(serialize(snapshot));
+      await writer.write(toBytes(snapshot));
     } finally {
       writer.releaseLock();
     }
@@ -72,6 +73,34 @@ export abstract class State<Snapshot = unknown> {
   shouldSaveCheckpoint(_rank: number): boolean {
     return false;
   }
+}
+
+/** The format of `node:v8` records the size of a typed array in 32 bits, without a check. */
+const VIEW_BYTES_MAX = 2 ** 32 - 1;
+
+class SnapshotSerializer extends DefaultSerializer {
+  /** Called for each typed array, `DataView` and `Buffer`. */
+  _writeHostObject(view: ArrayBufferView): void {
+    if (view.byteLength > VIEW_BYTES_MAX) {
+      const message = `the snapshot holds an array of ${view.byteLength} bytes; the default save() takes at most ${VIEW_BYTES_MAX} in one array: use several, or override save() and load()`;
+      throw new CheckpointError('Unsupported', message);
+    }
+    writeView.call(this, view);
+  }
+}
+
+/** Of the base class; @types/node does not declare it. */
+const writeView = (
+  DefaultSerializer.prototype as unknown as {
+    _writeHostObject(this: DefaultSerializer, view: ArrayBufferView): void;
+  }
+)._writeHostObject;
+
+function toBytes(snapshot: unknown): Uint8Array {
+  const serializer = new SnapshotSerializer();
+  serializer.writeHeader();
+  serializer.writeValue(snapshot);
+  return serializer.releaseBuffer();
 }
 
 function toSnapshot(bytes: Buffer): unknown {

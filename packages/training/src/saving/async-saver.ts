@@ -87,6 +87,10 @@ const OPTIONS: Rules<AsyncSaverOptions> = {
   clock: optional(aClock),
 };
 
+/** Options of the manager's `save` that the saver sets itself. */
+const OF_THE_SAVER = ['noWait', 'staging'] as const;
+const OF_THE_STREAMS = ['dir', 'files', 'buffers', 'consistency', 'stateVersion', 'pause', 'pauseTimeoutMs'];
+
 type CompleteOptions = Pick<FlightOptions, 'clock' | 'logger' | 'sloMs' | 'stallTimeoutMs' | 'onStall'> & {
   readonly staging: Staging;
   readonly whileSaving: 'wait' | 'skip';
@@ -175,8 +179,9 @@ export class AsyncSaver implements Saver, AsyncDisposable {
    * Resolves when everything is copied; the sources may then change. Nothing is durable before the
    * commit.
    */
-  saveAsync(options: AsyncSaveOptions): Promise<SaveStart> {
+  async saveAsync(options: AsyncSaveOptions): Promise<SaveStart> {
     const { staging } = this.#options;
+    assertWithout(options, OF_THE_SAVER);
     return this.#begin(options, (hooks) => this.manager.save({ ...options, staging, ...hooks }));
   }
 
@@ -190,6 +195,7 @@ export class AsyncSaver implements Saver, AsyncDisposable {
     options: StreamsSaveOptions = {},
   ): Promise<SaveStart> {
     callback('write', write);
+    assertWithout(options, [...OF_THE_SAVER, ...OF_THE_STREAMS]);
     return this.#begin(options, async (hooks) => {
       const { keys, staging, release } = await copyStreams(write, this.#options.staging, hooks.signal);
       try {
@@ -227,7 +233,6 @@ export class AsyncSaver implements Saver, AsyncDisposable {
     options: StreamsSaveOptions,
     save: (hooks: SaveHooks) => Promise<SaveResult>,
   ): Promise<SaveStart> {
-    plainObject('the options of a save', options);
     optional(abortSignal)('signal', options.signal);
     const calledMs = this.#options.clock.monotonicMs();
     if (this.#isClosed) {
@@ -308,6 +313,14 @@ export class AsyncSaver implements Saver, AsyncDisposable {
       this.#newest = outcome.result;
     }
   }
+}
+
+function assertWithout(options: object, refused: readonly string[]): void {
+  plainObject('the options of a save', options);
+  const found = refused.find((option) => (options as Record<string, unknown>)[option] !== undefined);
+  if (found === undefined) return;
+  const message = `the options of a save have "${found}", which the saver does not take; it takes the other options of save()`;
+  throw new CheckpointError('InvalidArgument', message);
 }
 
 /** Placeholder for a file whose bytes are already in the staging. */

@@ -126,6 +126,8 @@ export class Sending {
         : await this.#catalog.read(signal);
       if (head.seq > asked.head.seq) continue;
       if (sent.error && !this.mayHaveTakenEffect) throw sent.error;
+      // A server of another kind answered. It will answer so again.
+      if (isCheckpointError(sent.error, 'InvalidConfig')) throw sent.error;
       await backOff(this.#run, repeats, signal, sent.error);
     }
   }

@@ -6,7 +6,7 @@ import type {
   RestoreOptions,
   RestoreResult,
 } from '../../contract/checkpoint-manager.ts';
-import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
+import { CheckpointError, isCheckpointError, throwIfAborted } from '../../contract/errors.ts';
 import type { LeftDirectory, RestoreTarget, SinkFile } from '../../contract/files.ts';
 import { compareUtf8 } from '../../contract/object-key.ts';
 import {
@@ -120,8 +120,10 @@ async function restoreOne(
     const files = chosen?.files ?? allFiles(run, manifest, { directories, signal });
     const items = itemsOf(files, (file) => target.open(sinkFile(file, options)));
     await run.transfers.download(items, transferOptions(options));
-    for (const directory of childrenFirst(directories.values()))
+    for (const directory of childrenFirst(directories.values())) {
+      throwIfAborted(signal);
       await target.makeDirectory?.(sinkDirectory(directory, options));
+    }
     await target.publish();
   } catch (error) {
     await target.discard();

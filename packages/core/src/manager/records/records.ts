@@ -72,6 +72,8 @@ async function createAndCompare(
       sent.mayBeThere = true; // stays set: a request that has not arrived yet may still arrive
       const found = await getOrNull(run.records, key, signal);
       if (found) return bytesEqual(found, bytes) ? { isOurs: true } : { isOurs: false, bytes: found };
+      // A server of another kind answered. It will answer so again.
+      if (isCheckpointError(error, 'InvalidConfig')) throw error;
       // Not there. Either the request was lost, or a collector deleted the object at once, which
       // happens only to records of a passed epoch.
       await backOff(run, repeats, signal, toCheckpointError(error));
