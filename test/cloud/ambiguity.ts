@@ -87,7 +87,7 @@ interface Asked {
 export function describeAmbiguity(cloud: AmbiguousCloud): void {
   cloud.describeOnOwn(`ambiguous outcomes on ${cloud.title}`, (server) => {
     let place: Place;
-    // Emulators look at every object of a bucket for each list, so a bucket with all runs is slow.
+    // fake-gcs-server becomes slower as its bucket fills.
     beforeEach(async () => {
       const bucket = await server().newBucket();
       place = { cloud, bucket, view: await cloud.openBucket(bucket) };

@@ -14,7 +14,10 @@ export interface ProcessIdentity {
   /** The namespace in which the process id is valid. */
   readonly pidNamespace: string;
   readonly pid: number;
-  /** Start time in ticks since boot, by the clock of the machine. Process ids are reused, so the id alone is not enough. */
+  /**
+   * Start time in ticks since boot, by the clock of the machine. Process ids are reused, so the id
+   * alone is not enough.
+   */
   readonly startTicks: string;
 }
 

@@ -89,7 +89,7 @@ class SnapshotSerializer extends DefaultSerializer {
   }
 }
 
-/** Of the base class; @types/node does not declare it. */
+/** A method of the base class that @types/node does not declare. */
 const writeView = (
   DefaultSerializer.prototype as unknown as {
     _writeHostObject(this: DefaultSerializer, view: ArrayBufferView): void;
