@@ -26,7 +26,7 @@ npm run bench -- client           the client's own cost: 4 GiB against a server 
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
 npm run bench -- records          the worst records that there can be: how long until they are read or refused
-npm run bench -- references       what hashing costs a save, and what a save of unchanged files costs
+npm run bench -- references       what looking for unchanged files costs a save, and what it spares
 npm run bench -- retention        a plan of retention for 10,000 versions
 npm run bench -- resume           what is sent again after a kill at 60 % of a file, in each store
 npm run bench -- verify           level 0 of a checkpoint of 1,000 files on MinIO: time and requests

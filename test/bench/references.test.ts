@@ -5,18 +5,19 @@ import { parseShape } from './s3/shapes.ts';
 
 const COST = { userMs: 1, systemMs: 1, peakRssBytes: 1 };
 
-function run(kind: ReferencesRun['kind'], wallMs: number, round = 0): ReferencesRun {
-  return { ...COST, shape: '1x1MiB', store: 'local', kind, round, wallMs };
+function run(kind: ReferencesRun['kind'], wallMs: number, userMs = 1): ReferencesRun {
+  return { ...COST, shape: '1x1MiB', store: 'local', kind, round: 0, wallMs, userMs };
 }
 
-test('hashing is held to a tenth of the time, round by round, and unchanged files to less than new ones', () => {
+test('changed files are held to a twentieth of processor time, and unchanged files to the time of new ones', () => {
   const judged = (...runs: ReferencesRun[]) =>
     referencesVerdicts({ conditions: 'here', shapes: [parseShape('1x1MiB')], stores: ['local'], runs }).map(
       isMet,
     );
-  const unchanged = run('unchanged, dedupe auto', 20);
-  expect(judged(run('new, dedupe off', 100), run('new, dedupe auto', 109), unchanged)).toEqual([true, true]);
-  expect(judged(run('new, dedupe off', 100), run('new, dedupe auto', 112), unchanged)).toEqual([false, true]);
-  const slow = run('unchanged, dedupe auto', 120);
-  expect(judged(run('new, dedupe off', 100), run('new, dedupe auto', 109), slow)).toEqual([true, false]);
+  const before = [run('new, dedupe off', 100, 100), run('new, dedupe auto', 109, 100)];
+  const changed = (userMs: number) => run('changed, dedupe auto', 100, userMs);
+  const unchanged = (wallMs: number) => run('unchanged, dedupe auto', wallMs);
+  expect(judged(...before, changed(104), unchanged(20))).toEqual([true, true]);
+  expect(judged(...before, changed(107), unchanged(20))).toEqual([false, true]);
+  expect(judged(...before, changed(104), unchanged(120))).toEqual([true, false]);
 });

@@ -38,16 +38,18 @@ describe('save, look, restore', () => {
     );
     expect(first.stderr).toBe(`version 0 → ${place.uri}   writer 0 of 1 · epoch 1\n`);
     const second = await holdfast(['save', source, place.uri, '--json']);
-    expect(json(second.stdout)).toEqual({
+    expect(json(second.stdout)).toMatchObject({ version: 1, referencedBytes: 0 });
+    const third = await holdfast(['save', source, place.uri, '--json']);
+    expect(json(third.stdout)).toEqual({
       uri: place.uri,
-      version: 1,
-      id: { lineage: 1, epoch: 2, version: 1 },
+      version: 2,
+      id: { lineage: 1, epoch: 3, version: 2 },
       isCommitted: true,
       wasCommittedBefore: false,
       isAnnotated: false,
       sizeBytes: 301_005,
       referencedBytes: 301_005,
-      suspicions: ['none of the 3 files has changed since version 0'],
+      suspicions: ['none of the 3 files has changed since version 1'],
       fileCount: 3,
       writer: { index: 0, count: 1 },
       life: null,

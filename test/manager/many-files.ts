@@ -38,16 +38,26 @@ export function partsOf(writer: number, count: number, seed = 1): Record<string,
   return Object.fromEntries(parts);
 }
 
-/** Saves one version after the other, each with so many writers and so many files per writer. */
+/**
+ * Saves one version after the other, each with so many writers and so many files per writer.
+ * Versions with the same `seed` have the same files.
+ */
 export async function saveMany(
   bucket: MemoryBucket,
-  { versions = [1], writers = 3, files = 10, attempt = 'job', options = {} as object } = {},
+  {
+    versions = [1],
+    writers = 3,
+    files = 10,
+    attempt = 'job',
+    seed = undefined as number | undefined,
+    options = {} as object,
+  } = {},
 ): Promise<void> {
   for (const version of versions) {
     for (let index = 0; index < writers; index++) {
       const position = { index, count: writers };
       const { manager } = openMany(bucket, { attempt, writer: position, ...options });
-      await manager.save({ version, buffers: partsOf(index, files, version), noWait: true });
+      await manager.save({ version, buffers: partsOf(index, files, seed ?? version), noWait: true });
       await manager.close();
     }
   }

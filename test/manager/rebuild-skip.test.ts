@@ -20,12 +20,16 @@ function newBucket(): MemoryBucket {
   return new MemoryBucket({ crc32c, mayReuseKey });
 }
 
-/** Version 1 sends all files, 2 and 3 refer to them. The catalog is lost. */
+/**
+ * Version 1 sends all files, 2 and 3 refer to them. Version 0, after which it was hashed, is
+ * removed. The catalog is lost.
+ */
 async function lostRun(): Promise<MemoryBucket> {
   const bucket = newBucket();
   await using manager = open(bucket, { attempt: 'job-0' });
-  for (const version of [1, 2, 3])
+  for (const version of [0, 1, 2, 3])
     await manager.save({ version, buffers: { own: bytes(1000, version), same: SAME } });
+  await manager.admin.collect({ policy: { keepLast: 3, graceMs: 0 }, force: true });
   loseCatalog(bucket);
   return bucket;
 }

@@ -3,9 +3,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CheckpointError, type CheckpointManagerOptions, type RandomSource } from '@holdfast/core';
+import { CheckpointError, type RandomSource } from '@holdfast/core';
 import type { LocalFiles } from '@holdfast/core/contract';
-import { blake3, decodeRecord } from '@holdfast/core/internal/format/index';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { localFiles } from '@holdfast/local-files';
 import { openCheckpointManager } from '@holdfast/stores';
@@ -14,60 +13,19 @@ import { describe, expect, test } from 'vitest';
 import { quarantineVersion } from '../mirror/changed-runs.ts';
 import { interfered } from '../mirror/two-runs.ts';
 import { bytes, failure, newBucket, open, readAll, SETTINGS } from './memory-run.ts';
-
-const PAYLOAD = /^version_\d+\/[\d.]+\/\d+\.\d+-/;
-const LARGE = bytes(300_000);
-const SMALL = bytes(700, 2);
-const BOTH = { large: LARGE, small: SMALL };
-
-/** A new writer, with the calls that it makes to the store. */
-function writer(bucket: MemoryBucket, options: Partial<CheckpointManagerOptions> = {}) {
-  const store = new FaultyStore(options.store ?? new MemoryStore(bucket));
-  const manager = open(bucket, { ...options, store });
-  const sent = () =>
-    store.calls.filter(({ operation, key }) =>
-      ['create', 'beginUpload', 'putPart'].includes(operation) ? PAYLOAD.test(key) : false,
-    ).length;
-  return { manager, store, sent };
-}
-
-/** A run whose versions one process has saved, one after the other. */
-async function runWith(...versions: readonly Record<string, Uint8Array>[]): Promise<MemoryBucket> {
-  const bucket = newBucket();
-  await using manager = open(bucket);
-  for (const [index, buffers] of versions.entries()) await manager.save({ version: index + 1, buffers });
-  return bucket;
-}
-
-function keysOf(bucket: MemoryBucket, pattern: RegExp): string[] {
-  return bucket.keys().filter((key) => pattern.test(key));
-}
-
-function receiptOf(bucket: MemoryBucket, version: number, writerIndex = 0) {
-  const [key = ''] = keysOf(bucket, new RegExp(`^version_${version}/.*/receipts/${writerIndex}\\.`));
-  return decodeRecord('receipt', bucket.find(key)?.bytes as Uint8Array, { key, store: 'memory' });
-}
-
-function basesOf(bucket: MemoryBucket, version: number): bigint[] {
-  return receiptOf(bucket, version).bases.map((base) => base.version);
-}
-
-/** Retires all versions but the latest, and sweeps everything that is no longer referred to. */
-async function collectAllButLatest(bucket: MemoryBucket) {
-  await using manager = open(bucket);
-  return await manager.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
-}
-
-async function expectToHold(bucket: MemoryBucket, version: number, buffers: Record<string, Uint8Array>) {
-  await using manager = open(bucket);
-  const to = Object.fromEntries(
-    Object.entries(buffers).map(([name, data]) => [name, new Uint8Array(data.length)]),
-  );
-  await manager.restore({ version, to });
-  expect(to).toEqual(buffers);
-  expect((await manager.admin.verify({ version, record: false })).problems).toEqual([]);
-  expect(bucket.violations).toEqual([]);
-}
+import {
+  BOTH,
+  basesOf,
+  collectAllButLatest,
+  expectToHold,
+  keysOf,
+  LARGE,
+  PAYLOAD,
+  receiptOf,
+  runWith,
+  SMALL,
+  writer,
+} from './referring-run.ts';
 
 describe('what is referred to', () => {
   test('no payload byte of unchanged files is sent, and every reader gets them', async () => {
@@ -119,53 +77,16 @@ describe('what is referred to', () => {
     await manager.close();
   });
 
-  test('a stream is always sent, and hashed: a file like it is not sent later', async () => {
-    const bucket = await runWith({ a: LARGE });
-    async function* chunks() {
-      yield LARGE;
-    }
-    await using manager = open(bucket);
-    expect((await manager.save({ version: 2, files: { a: chunks() } })).referencedBytes).toBe(0);
-    expect(receiptOf(bucket, 2).files[0]?.blake3).toEqual(blake3(LARGE));
-    expect((await manager.save({ version: 3, buffers: { a: LARGE } })).referencedBytes).toBe(300_000);
-    expect(basesOf(bucket, 3)).toEqual([2n]);
-  });
-
-  test('a checkpoint from create() is hashed as well', async () => {
-    const bucket = newBucket();
-    await using manager = open(bucket);
-    const checkpoint = await manager.create(1);
-    const output = checkpoint.openOutputStream('a').getWriter();
-    await output.write(LARGE);
-    await output.close();
-    await checkpoint.commit();
-    expect(receiptOf(bucket, 1).files[0]?.blake3).toEqual(blake3(LARGE));
-    expect((await manager.save({ version: 2, buffers: { a: LARGE } })).referencedBytes).toBe(300_000);
-  });
-
-  test('dedupe: off, of a save or of the manager: all is sent and nothing is hashed', async () => {
-    const bucket = await runWith(BOTH);
-    await using plain = open(bucket, { dedupe: 'off' });
-    expect((await plain.save({ version: 2, buffers: BOTH })).referencedBytes).toBe(0);
-    expect([receiptOf(bucket, 2).files[0]?.blake3.length, basesOf(bucket, 2)]).toEqual([0, []]);
-    expect((await plain.save({ version: 3, buffers: BOTH, dedupe: 'auto' })).referencedBytes).toBe(300_700);
-    await using deduping = open(bucket);
-    expect((await deduping.save({ version: 4, buffers: BOTH, dedupe: 'off' })).referencedBytes).toBe(0);
-    const bad = deduping.save({ version: 5, buffers: BOTH, dedupe: 'some' as 'auto' });
-    expect(await failure(bad)).toBe('InvalidArgument: dedupe is "some"; it takes auto, off');
-    expect(() => open(bucket, { dedupe: 'some' as 'auto' })).toThrow('dedupe is "some"');
-  });
-
   test('several writers refer each to their own, or to what another has sent', async () => {
     const bucket = newBucket();
     const both = [0, 1].map((index) => open(bucket, { attempt: 'job', writer: { index, count: 2 } }));
     const save = (version: number, files: readonly Record<string, Uint8Array>[]) =>
       Promise.all(both.map((manager, index) => manager.save({ version, buffers: files[index] ?? {} })));
-    await save(1, [{ a: LARGE }, { b: SMALL }]);
-    const saved = await save(2, [{ a: SMALL }, { b: LARGE }]);
+    for (const version of [1, 2]) await save(version, [{ a: LARGE }, { b: SMALL }]);
+    const saved = await save(3, [{ a: SMALL }, { b: LARGE }]);
     expect(saved.map((each) => each.referencedBytes)).toEqual([700, 300_000]);
     for (const manager of both) await manager.close();
-    await expectToHold(bucket, 2, { a: SMALL, b: LARGE });
+    await expectToHold(bucket, 3, { a: SMALL, b: LARGE });
   });
 
   test('a file of a directory, in a store on the local disk, with the mode it has now', async () => {
@@ -173,16 +94,16 @@ describe('what is referred to', () => {
     try {
       writeFileSync(join(place, 'model'), LARGE, { mode: 0o644 });
       await using manager = await openCheckpointManager(`file://${place}/run`, { settings: SETTINGS });
-      await manager.save({ version: 1, files: { model: join(place, 'model') } });
+      for (const version of [1, 2]) await manager.save({ version, files: { model: join(place, 'model') } });
       rmSync(join(place, 'model'));
       writeFileSync(join(place, 'model'), LARGE, { mode: 0o600 });
-      const saved = await manager.save({ version: 2, files: { model: join(place, 'model') } });
+      const saved = await manager.save({ version: 3, files: { model: join(place, 'model') } });
       expect(saved.referencedBytes).toBe(300_000);
       const to = { model: new Uint8Array(300_000) };
       await manager.restore({ to });
       expect(Buffer.compare(to.model, LARGE)).toBe(0);
       const [file] = (await (await manager.latest())?.details())?.files ?? [];
-      expect(file?.key).toMatch(/^version_1\//);
+      expect(file?.key).toMatch(/^version_2\//);
       expect((await manager.admin.verify()).problems).toEqual([]);
     } finally {
       rmSync(place, { recursive: true });
@@ -276,20 +197,20 @@ describe('bases', () => {
     const bucket = newBucket();
     const position = (index: number) => ({ attempt: 'job', writer: { index, count: 2 } });
     const other = new FaultyStore(new MemoryStore(bucket), ({ operation, key }) =>
-      operation === 'create' && key.startsWith('version_2/1.1/manifest-') ? FAULTS.stopBefore : undefined,
+      operation === 'create' && key.startsWith('version_3/1.1/manifest-') ? FAULTS.stopBefore : undefined,
     );
     const second = open(bucket, { ...position(1), store: other });
     const commitBase = async () => {
-      await second.save({ version: 1, buffers: { b: LARGE } });
-      void second.save({ version: 2, buffers: { b: LARGE } });
+      await second.save({ version: 2, buffers: { b: LARGE } });
+      void second.save({ version: 3, buffers: { b: LARGE } });
       await other.stopped;
-      expect(receiptOf(bucket, 2, 1).bases.map(({ version }) => version)).toEqual([1n]);
+      expect(receiptOf(bucket, 3, 1).bases.map(({ version }) => version)).toEqual([2n]);
     };
     const store = new MemoryStore(bucket);
     const list = store.list.bind(store);
     let isDue = true;
     store.list = async function* (...call) {
-      if (isDue && call[0] === 'version_2/1.1/receipts/') {
+      if (isDue && call[0] === 'version_3/1.1/receipts/') {
         isDue = false;
         await commitBase();
       }
@@ -297,8 +218,10 @@ describe('bases', () => {
     };
     await using first = open(bucket, { ...position(0), store });
     await first.save({ version: 1, buffers: { a: LARGE }, noWait: true });
-    expect((await first.save({ version: 2, buffers: { a: LARGE }, noWait: true })).isCommitted).toBe(true);
-    await expectToHold(bucket, 2, { a: LARGE, b: LARGE });
+    await second.save({ version: 1, buffers: { b: LARGE } });
+    await first.save({ version: 2, buffers: { a: LARGE }, noWait: true });
+    expect((await first.save({ version: 3, buffers: { a: LARGE }, noWait: true })).isCommitted).toBe(true);
+    await expectToHold(bucket, 3, { a: LARGE, b: LARGE });
   });
 
   test('a store that takes no lease: all is sent', async () => {
@@ -341,7 +264,7 @@ describe('bases', () => {
       return await manager.save({ version, buffers: { a: LARGE, own: bytes(50, version) } });
     };
     const isQuarantined = async (bucket: MemoryBucket, version: bigint) => {
-      const [key = ''] = keysOf(bucket, /^version_1\/.*\/a$/);
+      const { key = '' } = receiptOf(bucket, Number(version)).files.find(({ name }) => name === 'a') ?? {};
       bucket.damage(key, (data) => data.with(5, (data[5] as number) ^ 1));
       await using manager = open(bucket);
       await manager.admin.verify({ version, quarantine: true });
@@ -361,7 +284,7 @@ describe('bases', () => {
     test('although that version lies in a page of the catalog', async () => {
       const bucket = newBucket();
       for (let version = 1; version <= 12; version++) await save(bucket, version);
-      await isQuarantined(bucket, 1n);
+      await isQuarantined(bucket, 2n);
       await using manager = open(bucket, { settings });
       expect((await manager.save({ version: 13, buffers: { a: LARGE } })).referencedBytes).toBe(0);
       expect((await manager.save({ version: 14, buffers: { a: LARGE } })).referencedBytes).toBe(LARGE.length);
@@ -375,7 +298,7 @@ describe('bases', () => {
         const buffers = { ...(version % 2 ? { a: LARGE } : {}), own: bytes(50, version) };
         await manager.save({ version, buffers, onStale: 'off' });
       }
-      await isQuarantined(bucket, 1n);
+      await isQuarantined(bucket, 3n);
       for (const version of [2n, 4n, 6n, 8n, 10n]) await quarantineVersion(bucket, version, 'r');
       await using manager = open(bucket);
       expect((await manager.save({ version: 11, buffers: { a: LARGE } })).referencedBytes).toBe(0);

@@ -58,11 +58,13 @@ describe('onStale', () => {
   test('fail: Stale before the receipt; nothing is committed, and the version can still be saved', async () => {
     const bucket = await runWithVersion1();
     await using manager = open(bucket);
-    const said = await failure(manager.save({ version: 2, buffers: FILES, onStale: 'fail' }));
-    expect(said).toBe(`Stale: version 2 was not saved: ${SAME}`);
-    expect(bucket.keys().filter((key) => /^(version_2|leases)\//.test(key))).toEqual([]);
+    // The first unchanged files are sent again, the next are referred to.
+    await manager.save({ version: 2, buffers: FILES });
+    const said = await failure(manager.save({ version: 3, buffers: FILES, onStale: 'fail' }));
+    expect(said).toBe(`Stale: version 3 was not saved: ${SAME.replace('version 1', 'version 2')}`);
+    expect(bucket.keys().filter((key) => /^(version_3|leases)\//.test(key))).toEqual([]);
     const changed = { ...FILES, 'model.pt': bytes(9000, 3) };
-    expect((await manager.save({ version: 2, buffers: changed, onStale: 'fail' })).isCommitted).toBe(true);
+    expect((await manager.save({ version: 3, buffers: changed, onStale: 'fail' })).isCommitted).toBe(true);
   });
 
   test('fail: files that have changed are saved', async () => {

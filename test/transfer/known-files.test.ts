@@ -4,6 +4,7 @@ import { type KnownFile, KnownFiles } from '@holdfast/core/internal/plan/known-f
 import type { UploadItem } from '@holdfast/core/internal/transfer/index';
 import { refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
+import { countHashedBytes } from './hashed-bytes.ts';
 import {
   bytesItem,
   bytesOf,
@@ -21,12 +22,17 @@ import {
 const BASE = { lineage: 1, epoch: 1, version: 3n };
 
 function known(data: Uint8Array, changes: Partial<KnownFile> = {}, partSizeBytes = PART): KnownFile {
-  return {
-    ...recordOf('known', 'data/known', data, partSizeBytes),
-    blake3: blake3(data),
-    base: BASE,
-    ...changes,
-  };
+  return { ...unhashed(data, partSizeBytes), blake3: blake3(data), ...changes };
+}
+
+/** A known file that was never hashed: it may not be referred to. */
+function unhashed(data: Uint8Array, partSizeBytes = PART): KnownFile {
+  return { ...recordOf('known', 'data/known', data, partSizeBytes), blake3: new Uint8Array(0), base: BASE };
+}
+
+/** `data` with one byte changed. */
+function changedAt(data: Uint8Array, at: number): Uint8Array {
+  return data.with(at, (data[at] as number) ^ 1);
 }
 
 function among(item: UploadItem, ...files: KnownFile[]): UploadItem {
@@ -90,8 +96,9 @@ describe('a file that is known is not sent', () => {
   });
 });
 
-describe('what is not known is sent, and hashed', () => {
+describe('what is not known is sent, and not hashed', () => {
   test.each(SIZES)('a file, bytes and a stream of %i bytes', async (size) => {
+    using hashed = countHashedBytes();
     const data = bytesOf(size);
     const { bucket, transfers } = setUp();
     const items = [
@@ -99,15 +106,49 @@ describe('what is not known is sent, and hashed', () => {
       bytesItem('bytes', data),
       streamItem('stream', chunksOf(data, 1000)),
     ];
-    const files = await transfers.upload(items.map((item) => among(item, known(bytesOf(size + 1)))));
+    const others = [bytesOf(size + 1), bytesOf(size, 2)].filter((other) => other.byteLength > 0);
+    const files = await transfers.upload(
+      items.map((item) => among(item, ...others.map((other) => unhashed(other)))),
+    );
     for (const file of files) {
-      expect(file).toEqual({
-        ...recordOf(file.name, `data/${file.name}.0`, data, PART),
-        blake3: blake3(data),
-      });
+      expect(file).toEqual({ ...recordOf(file.name, `data/${file.name}.0`, data, PART) });
       expect(bucket.find(file.key)).toBeDefined();
     }
-    expect(isWhole(transfers)).toBe(true);
+    expect([isWhole(transfers), hashed.take()]).toEqual([true, 0]);
+  });
+
+  test('a stream, whatever is known', async () => {
+    using hashed = countHashedBytes();
+    const data = bytesOf(3 * PART);
+    const { bucket, transfers } = setUp();
+    const file = known(data);
+    hashed.take();
+    const [sent] = await transfers.upload([among(streamItem('s', chunksOf(data, 1000)), file)]);
+    expect([sent?.key, sent?.known, sent?.blake3, hashed.take()]).toEqual([
+      'data/s.0',
+      undefined,
+      undefined,
+      0,
+    ]);
+    expect(bucket.keys()).toEqual(['data/s.0']);
+  });
+
+  test('without known files', async () => {
+    const { transfers } = setUp();
+    const [file] = await transfers.upload([bytesItem('a', bytesOf(10))]);
+    expect(file?.blake3).toBeUndefined();
+  });
+});
+
+describe('what has the checksums of a known file is hashed, and sent unless BLAKE3 is equal too', () => {
+  test.each(SIZES)('a file and bytes of %i bytes, where the known file was never hashed', async (size) => {
+    const data = bytesOf(size);
+    const { bucket, transfers } = setUp();
+    const items = [fileItem('file', new NotedSource(data)), bytesItem('bytes', data)];
+    const files = await transfers.upload(items.map((item) => among(item, unhashed(data))));
+    for (const { name, key, known, blake3: hash } of files)
+      expect([key, known, hash]).toEqual([`data/${name}.0`, undefined, blake3(data)]);
+    expect([bucket.keys().length, isWhole(transfers)]).toEqual([2, true]);
   });
 
   test('parts that are read in any order are hashed in theirs', async () => {
@@ -119,17 +160,9 @@ describe('what is not known is sent, and hashed', () => {
     };
     source.readInto = slow;
     const { transfers } = setUp();
-    const [file] = await transfers.upload([among(fileItem('a', source))]);
+    const [file] = await transfers.upload([among(fileItem('a', source), unhashed(data))]);
     expect(source.reads).not.toEqual([...source.reads].sort((a, b) => a - b));
     expect(file?.blake3).toEqual(blake3(data));
-  });
-
-  test('a stream, whatever is known', async () => {
-    const data = bytesOf(3 * PART);
-    const { bucket, transfers } = setUp();
-    const [file] = await transfers.upload([among(streamItem('s', chunksOf(data, 1000)), known(data))]);
-    expect([file?.key, file?.known]).toEqual(['data/s.0', undefined]);
-    expect(bucket.keys()).toEqual(['data/s.0']);
   });
 
   test.each([
@@ -145,12 +178,6 @@ describe('what is not known is sent, and hashed', () => {
     expect(bucket.keys()).toEqual(['data/a.0']);
   });
 
-  test('without known files nothing is hashed', async () => {
-    const { transfers } = setUp();
-    const [file] = await transfers.upload([bytesItem('a', bytesOf(10))]);
-    expect(file?.blake3).toBeUndefined();
-  });
-
   test('a file that is sent once more is hashed from its beginning', async () => {
     const data = bytesOf(3 * PART);
     let completes = 0;
@@ -158,12 +185,73 @@ describe('what is not known is sent, and hashed', () => {
       plan: ({ operation }) =>
         operation === 'complete' && completes++ === 0 ? refuse('Corrupt') : undefined,
     });
-    const [file] = await transfers.upload([among(bytesItem('a', data))]);
+    const [file] = await transfers.upload([among(bytesItem('a', data), unhashed(data))]);
     expect([completes, file?.blake3]).toEqual([2, blake3(data)]);
   });
 });
 
 describe('what comparing costs', () => {
+  /** The result for a file of 8 parts, and how many of its parts were hashed. */
+  async function hashedParts(data: Uint8Array, ...files: KnownFile[]) {
+    using hashed = countHashedBytes();
+    const { transfers } = setUp();
+    const [file] = await transfers.upload([among(fileItem('a', new NotedSource(data)), ...files)]);
+    return { parts: hashed.take() / PART, hash: file?.blake3, isSent: file?.known === undefined };
+  }
+  const DATA = bytesOf(8 * PART);
+  const HASH = blake3(DATA);
+
+  test.each([
+    ['never hashed', unhashed],
+    ['hashed', known],
+  ])('no byte is hashed of a file whose first part differs from one that was %s', async (_, record) => {
+    const other = record(changedAt(DATA, 5));
+    expect(await hashedParts(DATA, other)).toEqual({ parts: 0, hash: undefined, isSent: true });
+  });
+
+  test('hashing ends at the first difference, while the file is sent', async () => {
+    const other = unhashed(changedAt(DATA, 3 * PART));
+    const { parts, ...rest } = await hashedParts(DATA, other);
+    expect(rest).toEqual({ hash: undefined, isSent: true });
+    expect(parts).toBeLessThanOrEqual(3);
+  });
+
+  test('and while it is compared: what is sent then is not hashed again', async () => {
+    const { parts, ...rest } = await hashedParts(DATA, known(changedAt(DATA, 3 * PART)));
+    expect(rest).toEqual({ hash: undefined, isSent: true });
+    expect(parts).toBeLessThanOrEqual(3);
+  });
+
+  test('one of several known files is enough', async () => {
+    const files = [unhashed(changedAt(DATA, 5)), unhashed(DATA), unhashed(changedAt(DATA, 6 * PART))];
+    expect(await hashedParts(DATA, ...files)).toEqual({ parts: 8, hash: HASH, isSent: true });
+  });
+
+  test('a file in parts of another size is no reason to hash, unless it may be referred to', async () => {
+    const unhashable = { parts: 0, hash: undefined, isSent: true };
+    expect(await hashedParts(DATA, unhashed(DATA, 4096))).toEqual(unhashable);
+    const besides = [known(changedAt(DATA, 5)), unhashed(DATA, 4096)];
+    expect(await hashedParts(DATA, ...besides)).toEqual(unhashable);
+    const found = { parts: 8, hash: HASH, isSent: false };
+    expect(await hashedParts(DATA, known(DATA, {}, 4096))).toEqual(found);
+    // It is compared as a whole, and differs: what is sent then is not hashed again.
+    const differs = { parts: 8, hash: undefined, isSent: true };
+    expect(await hashedParts(changedAt(DATA, 5), known(DATA, {}, 4096))).toEqual(differs);
+  });
+
+  test('a file that has not changed is hashed once', async () => {
+    const found = { parts: 8, hash: HASH, isSent: false };
+    expect(await hashedParts(DATA, known(DATA))).toEqual(found);
+    expect(await hashedParts(DATA, known(DATA), unhashed(DATA))).toEqual(found);
+  });
+
+  test('where no known file may be referred to, it is not read before it is sent', async () => {
+    const source = new NotedSource(DATA);
+    const { transfers } = setUp();
+    await transfers.upload([among(fileItem('a', source), unhashed(DATA))]);
+    expect(source.reads).toHaveLength(8);
+  });
+
   test('a file that has changed from its beginning: the reading of one part', async () => {
     const data = bytesOf(8 * PART);
     const source = new NotedSource(data);
@@ -245,7 +333,8 @@ describe('errors', () => {
         },
       });
       const { bucket, transfers } = setUp();
-      expect(await failureOf(transfers.upload([among(fileItem('a', source))]))).toBe(changed);
+      const item = among(fileItem('a', source), unhashed(bytesOf(8 * PART)));
+      expect(await failureOf(transfers.upload([item]))).toBe(changed);
       expect([bucket.keys(), bucket.openUploads(), isWhole(transfers)]).toEqual([[], [], true]);
     },
   );
@@ -255,9 +344,9 @@ describe('errors', () => {
       plan: ({ operation, partIndex }) =>
         operation === 'putPart' && partIndex === 1 ? refuse('Denied') : undefined,
     });
-    expect(await failureOf(transfers.upload([among(bytesItem('a', bytesOf(8 * PART)))]))).toMatchObject({
-      code: 'Denied',
-    });
+    const data = bytesOf(8 * PART);
+    const item = among(bytesItem('a', data), unhashed(data));
+    expect(await failureOf(transfers.upload([item]))).toMatchObject({ code: 'Denied' });
     expect(isWhole(transfers)).toBe(true);
   });
 

@@ -37,7 +37,7 @@ const version = {
 const noWait = flag('--no-wait', 'deliver, and leave the commit to the writer that delivers last');
 const dedupe = value(
   '--dedupe <how>',
-  'auto (the default): unchanged files are not sent again; off: all files are sent',
+  'auto (the default): files that stay unchanged are sent at most twice; off: all files are sent',
   parseChoice(['auto', 'off']),
   ['auto', 'off'],
 );

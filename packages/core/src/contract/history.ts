@@ -146,9 +146,9 @@ export interface HistoryCalls {
   rollback(options: RollbackOptions): Promise<RollbackResult>;
   /**
    * Compares two versions. By file: from the records alone, by size and BLAKE3 if both have it,
-   * else by CRC32C. By tensor: if a file of the same name differs and is in the safetensors format;
-   * its header tells which tensors were added, removed or reshaped. Changes nothing. `Corrupt`: a
-   * file that had to be read does not match its record.
+   * else by CRC32C, of the file and of its parts. By tensor: if a file of the same name differs and
+   * is in the safetensors format; its header tells which tensors were added, removed or reshaped.
+   * Changes nothing. `Corrupt`: a file that had to be read does not match its record.
    */
   diff(
     before: CheckpointReference | 'latest',

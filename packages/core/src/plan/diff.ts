@@ -2,8 +2,9 @@
 
 import type { FileChange, FileDiff, TensorChange, TensorDiff } from '../contract/history.ts';
 import { compareUtf8 } from '../contract/object-key.ts';
-import { bytesEqual, type FileRecord } from '../format/index.ts';
+import type { FileRecord } from '../format/index.ts';
 import type { ReadTensor } from './safetensors.ts';
+import { haveSameBytes } from './same-content.ts';
 
 /** A file of both checkpoints, or of one of them. */
 export interface FilePair {
@@ -20,20 +21,13 @@ export function pairFiles(before: readonly FileRecord[], after: readonly FileRec
     const other = later.get(file.name);
     later.delete(file.name);
     if (other === undefined) return { name: file.name, change: 'removed', before: file, after: undefined };
-    const change = sameBytes(file, other) ? 'same' : 'changed';
+    const change = haveSameBytes(file, other) ? 'same' : 'changed';
     return { name: file.name, change, before: file, after: other };
   });
   for (const file of later.values()) {
     pairs.push({ name: file.name, change: 'added', before: undefined, after: file });
   }
   return pairs.sort((a, b) => compareUtf8(a.name, b.name));
-}
-
-/** Compares by the strongest hash that both have. */
-function sameBytes(a: FileRecord, b: FileRecord): boolean {
-  if (a.sizeBytes !== b.sizeBytes || a.crc32c !== b.crc32c) return false;
-  const haveStrong = a.blake3.length > 0 && b.blake3.length > 0;
-  return !haveStrong || bytesEqual(a.blake3, b.blake3);
 }
 
 export function fileDiff(

@@ -1,4 +1,7 @@
-/** Files that are already in the store: a file equal to one of them need not be sent. Pure. */
+/**
+ * Files that are already in the store. A file equal to one of them need not be sent, if both have a
+ * BLAKE3. A file that may be equal to one of them is worth hashing. Pure.
+ */
 
 import {
   bytesEqual,
@@ -11,7 +14,10 @@ import { partCrc } from './ranges.ts';
 import type { StoredFile } from './stored-file.ts';
 
 export interface KnownFile extends StoredFile {
-  /** Hash of the whole file. */
+  /**
+   * Hash of the whole file. Empty: the file may not be referred to, because it was never hashed or
+   * its object is not trusted.
+   */
   readonly blake3: Uint8Array;
   /**
    * The checkpoint whose manifest lists it. Its object may be under the key of an older checkpoint.
@@ -19,15 +25,13 @@ export interface KnownFile extends StoredFile {
   readonly base: CheckpointId;
 }
 
-/** The values that decide whether two files are the same. */
+const NO_HASH = new Uint8Array(0);
+
+/** The values that decide whether two files are the same. `blake3`: 32 bytes. */
 export type Likeness = Pick<KnownFile, 'sizeBytes' | 'crc32c' | 'blake3'>;
 
-export function isLike(known: KnownFile, file: Likeness): boolean {
-  return (
-    known.sizeBytes === file.sizeBytes &&
-    known.crc32c === file.crc32c &&
-    bytesEqual(known.blake3, file.blake3)
-  );
+function mayBeReferredTo({ blake3 }: KnownFile): boolean {
+  return blake3.byteLength > 0;
 }
 
 /** Indexed by size, then by CRC32C. Among equal files, the one given first is returned. */
@@ -43,13 +47,25 @@ export class KnownFiles {
     }
   }
 
-  find(file: Likeness): KnownFile | undefined {
-    const ofCrc = this.#bySize.get(file.sizeBytes)?.get(file.crc32c);
-    return ofCrc?.find((known) => isLike(known, file));
+  /** True if hashing a file pays: it has the size and CRC32C of a known file. */
+  mayHave({ sizeBytes, crc32c }: Omit<Likeness, 'blake3'>): boolean {
+    return this.#bySize.get(sizeBytes)?.has(crc32c) ?? false;
+  }
+
+  /** A file that may be referred to: size, CRC32C and BLAKE3 are equal. */
+  find({ sizeBytes, crc32c, blake3 }: Likeness): KnownFile | undefined {
+    const ofCrc = this.#bySize.get(sizeBytes)?.get(crc32c);
+    return ofCrc?.find((known) => mayBeReferredTo(known) && bytesEqual(known.blake3, blake3));
   }
 
   ofSize(sizeBytes: number): KnownFile[] {
     return [...(this.#bySize.get(sizeBytes)?.values() ?? [])].flat();
+  }
+
+  /** The same files, none to be referred to: a file equal to one of them is hashed, and sent. */
+  withoutReferences(): KnownFiles {
+    const all = [...this.#bySize.keys()].flatMap((sizeBytes) => this.ofSize(sizeBytes));
+    return new KnownFiles(all.map((file) => ({ ...file, blake3: NO_HASH })));
   }
 }
 
@@ -58,24 +74,35 @@ export class MatchingFiles {
   readonly #partSizeBytes: number;
   #files: KnownFile[];
 
-  constructor(files: KnownFile[], partSizeBytes: number) {
-    this.#files = files;
+  /**
+   * `files`: known files of the same size. A file with checksums for another part size can only be
+   * compared as a whole, so it counts only if it may be referred to.
+   */
+  constructor(files: readonly KnownFile[], partSizeBytes: number) {
     this.#partSizeBytes = partSizeBytes;
+    this.#files = files.filter((file) => mayBeReferredTo(file) || this.#hasSameParts(file));
   }
 
   get isEmpty(): boolean {
     return this.#files.length === 0;
   }
 
-  /** Keeps a file with checksums for another part size: only the whole file can be compared. */
-  keepThoseWith(part: number, crc32c: number): void {
-    this.#files = this.#files.filter(
-      (file) => file.partSizeBytes !== this.#partSizeBytes || partCrc(file, part) === crc32c,
-    );
+  /** True while one of them may be referred to. */
+  get mayBeReferredTo(): boolean {
+    return this.#files.some(mayBeReferredTo);
   }
 
-  find(whole: Likeness): KnownFile | undefined {
-    return this.#files.find((file) => isLike(file, whole));
+  /** Keeps a file with another part size: only the whole file can be compared. */
+  keepThoseWith(part: number, crc32c: number): void {
+    this.#files = this.#files.filter((file) => !this.#hasSameParts(file) || partCrc(file, part) === crc32c);
+  }
+
+  keepThoseInSameParts(): void {
+    this.#files = this.#files.filter((file) => this.#hasSameParts(file));
+  }
+
+  #hasSameParts({ partSizeBytes }: KnownFile): boolean {
+    return partSizeBytes === this.#partSizeBytes;
   }
 }
 
@@ -89,26 +116,39 @@ export interface Distrusted {
 }
 
 /**
- * Files that a save may refer to: those of the `bases`, newest first. Excludes files that a
- * distrusted checkpoint lists too, or may list.
+ * Files of the `bases`, newest first. A save may not refer to files that a distrusted checkpoint
+ * lists too, or may list. It may not refer to a file either if a newer base has a copy that may not
+ * be referred to: the older object may be the damaged one for which that copy was sent.
  */
 export function knownFiles(
   bases: readonly { readonly id: CheckpointId; readonly files: readonly FileRecord[] }[],
   distrusted: readonly Distrusted[],
 ): KnownFiles {
-  const passedOver = new Set(distrusted.flatMap(({ files }) => files?.map(({ key }) => key) ?? []));
+  const damaged = new Set(distrusted.flatMap(({ files }) => files?.map(({ key }) => key) ?? []));
   const large = distrusted.filter(({ files }) => files === undefined);
+  const isTrusted = ({ key }: FileRecord) =>
+    !damaged.has(key) && !large.some((checkpoint) => mayList(checkpoint, key));
+  const keys = new Set<string>();
+  const copies = new Set<string>();
   const known: KnownFile[] = [];
   for (const { id, files } of bases) {
+    const unreferred: KnownFile[] = [];
     for (const file of files) {
-      if (file.blake3.byteLength === 0 || passedOver.has(file.key)) continue;
-      if (large.some((checkpoint) => mayList(checkpoint, file.key))) continue;
       // An older checkpoint may list it too, but the newest is the base.
-      passedOver.add(file.key);
-      known.push({ ...file, base: id });
+      if (keys.has(file.key)) continue;
+      keys.add(file.key);
+      const mayRefer = file.blake3.byteLength > 0 && isTrusted(file) && !copies.has(contentOf(file));
+      if (mayRefer) known.push({ ...file, base: id });
+      else unreferred.push({ ...file, blake3: NO_HASH, base: id });
     }
+    for (const file of unreferred) copies.add(contentOf(file));
+    known.push(...unreferred);
   }
   return new KnownFiles(known);
+}
+
+function contentOf({ sizeBytes, crc32c }: Pick<FileRecord, 'sizeBytes' | 'crc32c'>): string {
+  return `${sizeBytes} ${crc32c}`;
 }
 
 /**

@@ -1,4 +1,22 @@
-import type { DirectoryRecord, FileRecord } from '../format/index.ts';
+/** Decides from records whether files have the same bytes. Pure. */
+
+import { bytesEqual, type DirectoryRecord, type FileRecord } from '../format/index.ts';
+
+/** What a record says about the bytes of a file. */
+export type RecordedBytes = Pick<
+  FileRecord,
+  'sizeBytes' | 'crc32c' | 'partSizeBytes' | 'partCrc32c' | 'blake3'
+>;
+
+/**
+ * Compares by BLAKE3. If one file has none, compares by CRC32C, and by that of the parts if both
+ * have the same part size.
+ */
+export function haveSameBytes(a: RecordedBytes, b: RecordedBytes): boolean {
+  if (a.sizeBytes !== b.sizeBytes || a.crc32c !== b.crc32c) return false;
+  if (a.blake3.byteLength > 0 && b.blake3.byteLength > 0) return bytesEqual(a.blake3, b.blake3);
+  return a.partSizeBytes !== b.partSizeBytes || bytesEqual(a.partCrc32c, b.partCrc32c);
+}
 
 type Content = Pick<FileRecord, 'name' | 'sizeBytes' | 'crc32c'>;
 type Directory = Pick<DirectoryRecord, 'name'>;

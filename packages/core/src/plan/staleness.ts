@@ -5,13 +5,11 @@
 
 import picomatch from 'picomatch';
 import { CheckpointError } from '../contract/errors.ts';
-import { bytesEqual, type FileRecord } from '../format/index.ts';
+import type { FileRecord } from '../format/index.ts';
+import { haveSameBytes, type RecordedBytes } from './same-content.ts';
 
 /** The compared properties of a file. */
-export type Compared = Pick<
-  FileRecord,
-  'name' | 'sizeBytes' | 'crc32c' | 'partSizeBytes' | 'partCrc32c' | 'blake3'
->;
+export type Compared = RecordedBytes & Pick<FileRecord, 'name'>;
 
 const NAMES_MAX = 3;
 const SIZE_FACTOR_MAX = 2;
@@ -106,13 +104,6 @@ function isResized({ now, before }: Pair): boolean {
   return Math.max(...sizes) > SIZE_FACTOR_MAX * Math.min(...sizes);
 }
 
-/**
- * Compares by BLAKE3. If one file has none, compares by CRC32C, and by that of the parts if both
- * have the same part size.
- */
 function isUnchanged({ now, before }: Pair): boolean {
-  if (before === undefined || now.sizeBytes !== before.sizeBytes || now.crc32c !== before.crc32c)
-    return false;
-  if (now.blake3.byteLength > 0 && before.blake3.byteLength > 0) return bytesEqual(now.blake3, before.blake3);
-  return now.partSizeBytes !== before.partSizeBytes || bytesEqual(now.partCrc32c, before.partCrc32c);
+  return before !== undefined && haveSameBytes(now, before);
 }

@@ -111,9 +111,10 @@ export interface UploadItem {
    */
   readonly copyKey?: (() => string) | undefined;
   /**
-   * Files that the store has already. A file equal to one of them is not sent. Absent: the file is
-   * sent, and no BLAKE3 is computed. Streams are hashed but always sent. Lent files are neither
-   * hashed nor compared with known files.
+   * Files that the store has already. A file equal to one of them is not sent, if that one may be
+   * referred to. A file is hashed only as far as it has the checksums of one of them. Absent: the
+   * file is sent and not hashed. Streams are always sent, and lent files copied or sent: neither
+   * are hashed.
    */
   readonly known?: KnownFiles | undefined;
   /**
@@ -196,7 +197,7 @@ export type UploadSource =
   | { readonly lent: LentFile };
 
 export interface UploadedFile extends StoredFile {
-  /** BLAKE3 of the whole file; only if `known` was given. */
+  /** BLAKE3 of the whole file; only if a file of `known` has its checksums. */
   readonly blake3?: Uint8Array | undefined;
   /** The known file that this one is equal to. Nothing was sent: `key` names the known object. */
   readonly known?: KnownFile | undefined;

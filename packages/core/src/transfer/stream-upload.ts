@@ -1,5 +1,5 @@
 import { CheckpointError, throwIfAborted } from '../contract/index.ts';
-import { type Blake3, crc32c as computeCrc32c, startBlake3 } from '../format/checksum.ts';
+import { crc32c as computeCrc32c } from '../format/checksum.ts';
 import { planStream, type StreamPlan } from '../plan/parts.ts';
 import type { UploadedFile, UploadItem } from './api.ts';
 import { ChunkReader } from './chunk-reader.ts';
@@ -15,7 +15,6 @@ import { FileTurns, type Transfer } from './transfer.ts';
  */
 export class StreamUpload {
   readonly #name: string;
-  readonly #hash: Blake3 | undefined;
   readonly #destination: Destination;
   readonly #transfer: Transfer;
   readonly #reader: ChunkReader;
@@ -24,13 +23,12 @@ export class StreamUpload {
   readonly #checksums = new PartChecksums();
 
   constructor(
-    { name, known }: Pick<UploadItem, 'name' | 'known'>,
+    { name }: Pick<UploadItem, 'name'>,
     stream: AsyncIterable<Uint8Array>,
     destination: Destination,
     transfer: Transfer,
   ) {
     this.#name = name;
-    this.#hash = known && startBlake3();
     this.#destination = destination;
     this.#transfer = transfer;
     this.#reader = new ChunkReader(name, stream, transfer.signal);
@@ -49,7 +47,7 @@ export class StreamUpload {
         ? await this.#transfer.turn(() => this.#sendWhole(first))
         : await this.#sendParts(first);
       this.#progress.finish(file.sizeBytes);
-      return { ...file, blake3: this.#hash?.digest() };
+      return file;
     } catch (error) {
       this.#reader.cancel();
       throw error;
@@ -148,7 +146,6 @@ export class StreamUpload {
     }
     const crc32c = computeCrc32c(filled);
     this.#checksums.set(index, crc32c);
-    this.#hash?.update(filled);
     return { bytes: filled, crc32c, buffer };
   }
 

@@ -97,9 +97,22 @@ interface PartToSend {
   readonly start: number;
   readonly partSizeBytes: number;
   readonly parts: PartsDestination;
-  readonly checksums: PartChecksums;
-  readonly hash: OrderedHash | undefined;
+  readonly comparison: Comparison;
   readonly turns: FileTurns;
+}
+
+/** What one reading of a file in parts finds out. */
+interface Comparison {
+  readonly checksums: PartChecksums;
+  /** Known files with the parts that were read. */
+  readonly alike: MatchingFiles;
+  /** `undefined`: no known file may be equal. */
+  readonly hash: OrderedHash | undefined;
+}
+
+function compareWith(alike: MatchingFiles): Comparison {
+  const hash = alike.isEmpty ? undefined : new OrderedHash(() => !alike.isEmpty);
+  return { checksums: new PartChecksums(), alike, hash };
 }
 
 /** Result for a file in one part: it was sent, or the store has it already. */
@@ -142,13 +155,22 @@ class SourceUpload {
     const finished = (await this.#item.findFinished?.({ sizeBytes, signal })) ?? [];
     const file = plan.isWhole
       ? await this.#sendWhole(plan.partSizeBytes, finished)
-      : ((await this.#findInStore(plan.partSizeBytes, finished)) ??
-        (await retrying(
-          () => this.#sendParts(plan.partSizeBytes),
-          this.#transfer.retryPolicy(`upload of "${this.#name}"`, RESENDS_MAX),
-        )));
+      : await this.#sendUnlessEqual(plan.partSizeBytes, finished);
     this.#progress.finish(sizeBytes);
     return { ...file, ...(mode !== undefined && { mode }), ...(mtimeMs !== undefined && { mtimeMs }) };
+  }
+
+  async #sendUnlessEqual(partSizeBytes: number, finished: readonly FinishedObject[]): Promise<UploadedFile> {
+    const alike = new MatchingFiles(this.#item.known?.ofSize(this.#source.sizeBytes) ?? [], partSizeBytes);
+    const found = await this.#findInStore(partSizeBytes, finished, alike);
+    if (found) return found;
+    // A file with other parts is no reason to hash what is sent: only its end would show whether
+    // the two are equal.
+    alike.keepThoseInSameParts();
+    return retrying(
+      () => this.#sendParts(partSizeBytes, alike),
+      this.#transfer.retryPolicy(`upload of "${this.#name}"`, RESENDS_MAX),
+    );
   }
 
   async #sendWhole(partSizeBytes: number, finished: readonly FinishedObject[]): Promise<UploadedFile> {
@@ -170,8 +192,9 @@ class SourceUpload {
   ): Promise<Sent> {
     try {
       const files = this.#item.known;
-      const blake3 = files && computeBlake3(bytes);
-      const known = blake3 && files.find({ sizeBytes: bytes.byteLength, crc32c, blake3 });
+      const read = { sizeBytes: bytes.byteLength, crc32c };
+      const blake3 = files?.mayHave(read) ? computeBlake3(bytes) : undefined;
+      const known = blake3 && files?.find({ ...read, blake3 });
       const thereKey = known?.key ?? this.#keyOfFinished(finished, crc32c);
       if (thereKey !== undefined) this.#destination.giveBack(bytes.byteLength);
       const key = thereKey ?? (await this.#destination.sendWhole({ bytes, crc32c, buffer }));
@@ -189,28 +212,25 @@ class SourceUpload {
 
   /**
    * Reads a file in parts and looks for an equal file in the store; `null`: it must be sent.
-   * Reading stops when no known file has the same parts. The first part is read alone, so a changed
-   * file costs the reading of one part. But if a former process finished objects for this file, all
-   * of it is read: such an object has only one checksum, over all its bytes.
+   * Reading stops when no known file that may be referred to has the same parts. The first part is
+   * read alone, so a changed file costs the reading of one part. But if a former process finished
+   * objects for this file, all of it is read: such an object has only one checksum, over all its
+   * bytes. Removes from `alike` the files that were found to differ.
    */
   async #findInStore(
     partSizeBytes: number,
     finished: readonly FinishedObject[],
+    alike: MatchingFiles,
   ): Promise<UploadedFile | null> {
     const { sizeBytes } = this.#source;
-    const { known: files } = this.#item;
-    const candidates = new MatchingFiles(files?.ofSize(sizeBytes) ?? [], partSizeBytes);
-    const isOver = () => candidates.isEmpty && finished.length === 0;
+    const isOver = () => !alike.mayBeReferredTo && finished.length === 0;
     if (isOver()) return null;
-    const checksums = new PartChecksums();
-    const hash = files && new OrderedHash();
+    const comparison = compareWith(alike);
+    const { checksums, hash } = comparison;
     const turns = new FileTurns(this.#transfer, true);
     const compare = async (start: number) => {
-      const reading = this.#readPart(start, partSizeBytes);
-      const hashed = hash?.add(reading);
-      const { crc32c, buffer } = await reading;
-      checksums.set(start / partSizeBytes, crc32c);
-      candidates.keepThoseWith(start / partSizeBytes, crc32c);
+      const { reading, hashed } = this.#readToCompare(start, partSizeBytes, comparison);
+      const { buffer } = await reading;
       await (hashed ?? Promise.resolve()).finally(() => buffer.release());
     };
     for (let start = 0; start < sizeBytes && !this.#transfer.signal.aborted; start += partSizeBytes) {
@@ -224,7 +244,7 @@ class SourceUpload {
     await this.#readAgain(partSizeBytes, checksums);
     await this.#assertUnchanged(described.crc32c);
     const { blake3 } = described;
-    const known = blake3 && candidates.find({ ...described, blake3 });
+    const known = blake3 && this.#item.known?.find({ ...described, blake3 });
     const key = known?.key ?? this.#keyOfFinished(finished, described.crc32c);
     return key === undefined ? null : { name: this.#name, key, ...described, known };
   }
@@ -253,16 +273,16 @@ class SourceUpload {
     }
   }
 
-  async #sendParts(partSizeBytes: number): Promise<UploadedFile> {
+  async #sendParts(partSizeBytes: number, alike: MatchingFiles): Promise<UploadedFile> {
     const { sizeBytes } = this.#source;
     const parts = await this.#transfer.turn(() => this.#destination.begin(partSizeBytes, sizeBytes));
     try {
-      const checksums = new PartChecksums();
-      const hash = this.#item.known && new OrderedHash();
+      const comparison = compareWith(alike);
+      const { checksums, hash } = comparison;
       const turns = new FileTurns(this.#transfer, true, this.#source.turns);
       for (let start = 0; start < sizeBytes && !this.#transfer.signal.aborted; start += partSizeBytes) {
         await this.#destination.admit(Math.min(partSizeBytes, sizeBytes - start));
-        await turns.next(() => this.#sendPart({ start, partSizeBytes, parts, checksums, hash, turns }));
+        await turns.next(() => this.#sendPart({ start, partSizeBytes, parts, comparison, turns }));
       }
       await turns.settled();
       const described = checksums.describe(sizeBytes, partSizeBytes);
@@ -278,12 +298,10 @@ class SourceUpload {
   }
 
   async #sendPart(part: PartToSend): Promise<void> {
-    const { start, partSizeBytes, parts, checksums, hash, turns } = part;
+    const { start, partSizeBytes, parts, comparison, turns } = part;
     const index = start / partSizeBytes;
-    const reading = this.#readPart(start, partSizeBytes);
-    const hashed = hash?.add(reading);
+    const { reading, hashed } = this.#readToCompare(start, partSizeBytes, comparison);
     const piece = await reading;
-    checksums.set(index, piece.crc32c);
     const send = async () => {
       try {
         await parts.sendPart(index, piece);
@@ -319,6 +337,24 @@ class SourceUpload {
 
   #changed(startBytes: number, lengthBytes: number): CheckpointError {
     return changedWhileRead(this.#name, { startBytes, lengthBytes });
+  }
+
+  /**
+   * Starts to read one part, in memory that the caller releases. `hashed` settles when it is hashed
+   * or need not be.
+   */
+  #readToCompare(
+    start: number,
+    partSizeBytes: number,
+    { checksums, alike, hash }: Comparison,
+  ): { readonly reading: Promise<ReadPiece>; readonly hashed: Promise<void> | undefined } {
+    const index = start / partSizeBytes;
+    const reading = this.#readPart(start, partSizeBytes).then((piece) => {
+      checksums.set(index, piece.crc32c);
+      alike.keepThoseWith(index, piece.crc32c);
+      return piece;
+    });
+    return { reading, hashed: hash?.add(reading) };
   }
 
   /** One part of the source, in memory that the caller releases. */

@@ -21,7 +21,7 @@ import {
   type State,
   type Taken,
 } from '../../format/index.ts';
-import { KnownFiles } from '../../plan/known-files.ts';
+import type { KnownFiles } from '../../plan/known-files.ts';
 import { findSuspicions } from '../../plan/staleness.ts';
 import { recordedTimeMs } from '../../plan/times.ts';
 import type { TransferOptions, UploadedFile } from '../../transfer/index.ts';
@@ -33,7 +33,6 @@ import { recorderOf } from './left-uploads.ts';
 import type { NamedSource } from './sources.ts';
 
 const NONCE_DIGITS = 16;
-const NOTHING_KNOWN = new KnownFiles([]);
 
 type Bounded<T> = T & { signal: AbortSignal };
 
@@ -79,7 +78,8 @@ export class SaveSession {
     sources: readonly NamedSource[],
     options: Bounded<WaitOptions & Pick<SaveOptions, 'dedupe'> & Pick<TransferOptions, 'endsFast'>>,
   ): Promise<UploadedFile[]> {
-    const files = await this.#send(sources, await this.#knownFiles(sources, options), options);
+    const stored = await this.#knownFiles(sources, options);
+    const files = await this.#send(sources, stored, options);
     const bases = files.flatMap(({ known }) => known?.base ?? []);
     if (bases.length === 0) return files;
     // Take the lease first; its holder then reads the catalog. A checkpoint that is live there is
@@ -91,7 +91,7 @@ export class SaveSession {
     if (!files.some(isGone)) return files;
     const again = sources.filter((_, index) => isGone(files[index] as UploadedFile));
     // Without progress events: these files were already reported as done.
-    const sent = (await this.#send(again, NOTHING_KNOWN, { signal: options.signal })).values();
+    const sent = (await this.#send(again, stored?.withoutReferences(), { signal: options.signal })).values();
     return files.map((file) => (isGone(file) ? (sent.next().value as UploadedFile) : file));
   }
 
@@ -114,18 +114,17 @@ export class SaveSession {
     return lost;
   }
 
-  /** `undefined`: do not hash the files either. */
+  /** `undefined`: there is no file to compare, so none is hashed either. */
   async #knownFiles(
     sources: readonly NamedSource[],
     { dedupe = this.#run.dedupe, signal }: Bounded<Pick<SaveOptions, 'dedupe'>>,
   ): Promise<KnownFiles | undefined> {
-    if (dedupe === 'off') return undefined;
+    if (dedupe === 'off' || sources.every(({ source }) => 'stream' in source)) return undefined;
     if (!hasBlake3()) {
       const why = 'unchanged files are sent again, because this platform has no native BLAKE3';
       this.#run.logger.log('warn', why);
       return undefined;
     }
-    if (sources.every(({ source }) => 'stream' in source)) return NOTHING_KNOWN;
     return this.#start.manifests.known(this.#start.state, this.membership.writer.index, signal);
   }
 
