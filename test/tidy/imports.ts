@@ -33,9 +33,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   // An adapter depends on the contract, not on the engine.
   'packages/local-files/src/': ['@holdfast/core/contract', ANY_NODE],
-  'packages/direct-http/src/': ['node:net', 'node:tls'],
+  'packages/direct-http/src/': ['node:module', 'node:net', 'node:tls'],
   'packages/cloud-http/src/': ['@holdfast/core/contract', '@holdfast/direct-http', ANY_NODE],
-  'packages/store-s3/src/': [...OF_CLOUD_STORE, '@aws-sdk/*', '@smithy/*'],
+  'packages/store-s3/src/': [...OF_CLOUD_STORE, '@aws-sdk/credential-provider-*'],
   'packages/store-gcs/src/': [...OF_CLOUD_STORE, 'google-auth-library'],
   'packages/store-azure/src/': [...OF_CLOUD_STORE, '@azure/*'],
   'packages/store-local/src/': ['@holdfast/core/contract', '@holdfast/local-files', ANY_NODE],

@@ -48,6 +48,32 @@ describe('isXmlOf', () => {
   );
 });
 
+describe('the elements of a document', () => {
+  const isList = (content: string) => outcomeOf(() => isXmlOf(`<List>${content}</List>`, /^List$/));
+
+  it.each([
+    '<a></a>',
+    '<a/><b c="d" />',
+    '<a><b>1</b><b/></a>',
+    '<!-- of a server --><s3:a>1 &lt; 2</s3:a>',
+    'text',
+  ])('%j are nested as they should be', (content) => {
+    expect(isList(content)).toBe(true);
+  });
+
+  it.each(['<a>', '</a>', '<a></b>', '<a><b></a></b>', '<a></a></a>', '</List><List></a>'])(
+    '%j was changed on its way: an element would be missed',
+    (content) => {
+      expect(isList(content)).toBe('BAD_BODY');
+    },
+  );
+
+  it('are refused in great depth, and start tags without an end take no time', () => {
+    expect(isList('<a>'.repeat(100_000) + '</a>'.repeat(100_000))).toBe('BAD_BODY');
+    expect(isList('<a '.repeat(1_000_000))).toBe(true);
+  });
+});
+
 describe('jsonValue', () => {
   it('reads JSON; any other body is of another kind', () => {
     expect(jsonValue('{"a":[1]}\n')).toEqual({ a: [1] });

@@ -32,7 +32,23 @@ function hasRoot(text: string, roots: RegExp, isOfStore: boolean): boolean {
   const endAt = content.lastIndexOf(end);
   const hasEnd = endAt !== -1 && /^\s*>/.test(content.slice(endAt + end.length));
   if (!hasEnd && !/^<[^<>]*\/>/.test(content)) throw brokenAnswer(`it has no </${name}>`);
+  assertNested(content);
   return true;
+}
+
+/** Deeper than any answer of a store. */
+const DEPTH_MAX = 32;
+
+/** A changed tag would hide an element, so each element must end before the one around it. */
+function assertNested(content: string): void {
+  const open: string[] = [];
+  for (const [, isEnd, name = '', isEmpty] of content.matchAll(/<(\/?)([\w:.-]+)[^<>]*?(\/?)>/g)) {
+    if (isEnd === '/') {
+      if (open.pop() !== name) throw brokenAnswer(`its </${name}> ends another element`);
+    } else if (isEmpty !== '/') open.push(name);
+    if (open.length > DEPTH_MAX) throw brokenAnswer('its elements are nested too deeply');
+  }
+  if (open.length > 0) throw brokenAnswer(`it has no </${open.at(-1)}>`);
 }
 
 /**

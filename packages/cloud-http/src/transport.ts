@@ -6,7 +6,7 @@
 import { DirectHttpClient, DirectHttpError, type DirectRequest, type Into } from '@holdfast/direct-http';
 import { ConnectionQueue } from './connection-queue.ts';
 import type { RefusedAnswer } from './errors.ts';
-import { NodeHttp } from './node-http.ts';
+import type { NodeHttp } from './node-http.ts';
 import { told } from './plain-error.ts';
 import { type HttpProxy, type Proxies, ProxyRefusal } from './proxy.ts';
 import { conceal } from './secret.ts';
@@ -95,7 +95,7 @@ export class HttpTransport {
    * By the address of the proxy. The entry without a proxy is for servers that the direct client
    * does not understand.
    */
-  readonly #nodeHttp = new Map<string, NodeHttp>();
+  readonly #nodeHttp = new Map<string, Promise<NodeHttp>>();
   #isLenient = false;
 
   constructor(options: TransportOptions) {
@@ -141,7 +141,10 @@ export class HttpTransport {
 
   async close(): Promise<void> {
     this.#queue.close();
-    for (const nodeHttp of this.#nodeHttp.values()) nodeHttp.close();
+    for (const nodeHttp of this.#nodeHttp.values()) {
+      // A client that could not be made has nothing to close.
+      await nodeHttp.then((made) => made.close()).catch(() => undefined);
+    }
     await this.#direct.close();
   }
 
@@ -162,12 +165,18 @@ export class HttpTransport {
     }
   }
 
-  #throughNode(request: DirectRequest, proxy: HttpProxy | undefined): Promise<TransportAnswer> {
+  async #throughNode(request: DirectRequest, proxy: HttpProxy | undefined): Promise<TransportAnswer> {
     const name = proxy?.url.reveal() ?? '';
-    const nodeHttp = this.#nodeHttp.get(name) ?? new NodeHttp({ ca: this.#options.ca, proxy });
+    const nodeHttp = this.#nodeHttp.get(name) ?? nodeHttpTo({ ca: this.#options.ca, proxy });
     this.#nodeHttp.set(name, nodeHttp);
-    return nodeHttp.request(request);
+    return (await nodeHttp).request(request);
   }
+}
+
+/** Loaded on demand: Node's own client takes 40 ms to load, and few requests need it. */
+async function nodeHttpTo(options: ConstructorParameters<typeof NodeHttp>[0]): Promise<NodeHttp> {
+  const { NodeHttp } = await import('./node-http.ts');
+  return new NodeHttp(options);
 }
 
 function concealed(

@@ -93,11 +93,16 @@ export function textOf(xml: string, name: string): string | undefined {
   return text === undefined ? undefined : unescapedXml(text);
 }
 
-/** Text of XML, with its entities resolved. */
+/** Text of XML, with its entities resolved. Unknown ones stay. */
 export function unescapedXml(text: string): string {
-  return text
-    .replace(/&#(\d{1,6});/g, (_, code: string) => String.fromCodePoint(Number(code)))
-    .replace(/&(\w+);/g, (whole, name: string) => ENTITIES[name] ?? whole);
+  return text.replace(
+    /&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w+));/gi,
+    (whole, decimal?: string, hex?: string, name = '') => {
+      if (decimal === undefined && hex === undefined) return ENTITIES[name] ?? whole;
+      const code = decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal);
+      return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
+    },
+  );
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', apos: "'", gt: '>', lt: '<', quot: '"' };

@@ -1,11 +1,12 @@
 import type { LookupFunction } from 'node:net';
-import { createSecureContext, type SecureContext, type SecureContextOptions } from 'node:tls';
+import type { SecureContext, SecureContextOptions } from 'node:tls';
 import { clientClosed, toDirectHttpError } from './errors.ts';
 import { Exchange } from './exchange.ts';
 import type { DirectRequest, DirectResponse } from './message.ts';
 import { Origin } from './origin.ts';
 import { hostHeader, writeRequestHead } from './request-head.ts';
 import { type ClientSettings, type DirectHttpOptions, settingsOf } from './settings.ts';
+import { tls } from './tls.ts';
 
 /**
  * HTTP/1.1 client with its own connections, which receive a body directly into the caller's buffer,
@@ -71,7 +72,8 @@ export class DirectHttpClient {
     const host = hostHeader(request);
     // All TLS connections share one secure context: it holds the trusted certificates, which take
     // long to parse.
-    if (protocol === 'https:') this.#secureContext ??= createSecureContext(secureContextOptions(this.#ca));
+    if (protocol === 'https:')
+      this.#secureContext ??= tls().createSecureContext(secureContextOptions(this.#ca));
     const secureContext = protocol === 'https:' ? this.#secureContext : undefined;
     const endpoint = { protocol, hostname, port, lookup: this.#lookup, secureContext, session: undefined };
     const origin = new Origin(endpoint, host, this.#settings);

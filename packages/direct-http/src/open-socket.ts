@@ -1,5 +1,6 @@
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
-import { type ConnectionOptions, type SecureContext, connect as tlsConnect } from 'node:tls';
+import type { ConnectionOptions, SecureContext } from 'node:tls';
+import { tls } from './tls.ts';
 
 /**
  * Interface by which Node requests memory to read into and reports what it read. @types/node
@@ -40,7 +41,7 @@ function openTls(endpoint: Endpoint, onread: ReadInto): Socket {
     ...(session && { session }),
     ...(lookup && { lookup }),
   };
-  const socket = tlsConnect(options);
+  const socket = tls().connect(options);
   // Node emits tickets only after it has verified the certificate and its name. A resumed session
   // is not verified again.
   socket.on('session', (ticket) => {

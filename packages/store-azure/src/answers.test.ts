@@ -39,10 +39,10 @@ describe('parseListing', () => {
 
   it('beginnings without an end are found at once', () => {
     const xml = `${DECLARATION}<EnumerationResults><Blobs>${'<Blob>'.repeat(1_000_000)}</Blobs></EnumerationResults>`;
-    expect(() => parseListing(xml)).toThrow('a <Blob> without an end');
+    expect(() => parseListing(xml)).toThrow('its elements are nested too deeply');
     const blocks = `<BlockList><UncommittedBlocks>${'<Block>'.repeat(1_000_000)}`;
     expect(() => parseBlockList(blocks)).toThrow('it has no </BlockList>');
-    expect(parseBlockList(`${blocks}</UncommittedBlocks></BlockList>`)).toEqual([]);
+    expect(() => parseBlockList(`${blocks}</UncommittedBlocks></BlockList>`)).toThrow('nested too deeply');
   });
 
   const BLOB = '<Blob><Name>a</Name></Blob>';
@@ -64,9 +64,12 @@ describe('parseListing', () => {
     expect(() => page(content, marker)).toThrow('the answer was cut off or changed in transit');
   });
 
-  it('a page without the end of its blobs is broken', () => {
+  it('a page without the end of its blobs, or without blobs, is broken', () => {
     const xml = '<EnumerationResults><Blobs><Blob><Name>a</Name></Blob></EnumerationResults>';
-    expect(() => parseListing(xml)).toThrow('it has no </Blobs>');
+    expect(() => parseListing(xml)).toThrow('its </EnumerationResults> ends another element');
+    expect(() => parseListing('<EnumerationResults><NextMarker/></EnumerationResults>')).toThrow(
+      'it has no </Blobs>',
+    );
   });
 
   it('a page of another kind is no listing', () => {

@@ -40,9 +40,6 @@ export function parseListing(xml: string, isOfStore = false): Listing | null {
     if (blobs.length === PAGE_BLOBS_MAX) return null;
     blobs.push(blob);
   }
-  // A changed tag would hide a blob.
-  if ([/<Blob>/g, /<\/Blob>/g].some((tag) => (xml.match(tag)?.length ?? 0) !== blobs.length))
-    throw brokenAnswer('it has a <Blob> without an end, or an end without a <Blob>');
   const rest = xml.slice(xml.lastIndexOf('</Blobs>') + 1);
   if (!/<NextMarker\s*\/?>/.test(rest)) throw brokenAnswer('it does not say whether it is the last page');
   return { blobs, nextMarker: textOf(rest, 'NextMarker') || undefined };
