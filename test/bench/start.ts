@@ -1,6 +1,6 @@
 /**
- * `bench start`: measures how long the command line takes to start and to open a run in each store,
- * and which SDKs it loads.
+ * `bench start`: measures how long the command line takes to start, to ask each store for the
+ * latest checkpoint and to save a small one, and which SDKs it loads.
  */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,13 +13,15 @@ import { ADAPTERS } from './adapters/adapters.ts';
 import { builtCli, type Cli, measureCommand } from './cli.ts';
 import { type DiscardServer, startDiscardServer } from './discard/process.ts';
 import { positive, say } from './options.ts';
-import { isMet, machineText, markdownTable, publish, type Verdict, verdictTable } from './results.ts';
+import { isMet, machineText, markdownTable, publish, ratios, type Verdict, verdictTable } from './results.ts';
 import { barChart } from './s3/chart.ts';
 import type { ProcessCost } from './s3/process-cost.ts';
 import { MIB } from './s3/shapes.ts';
 import { spread, summarize } from './statistics.ts';
 
 const IDLE_MS_MAX = 150;
+/** Cost of a command on a cloud store, relative to the same command on a local directory. */
+const OF_LOCAL_MAX = 1.3;
 
 /** One command, and the modules that it may load. */
 interface Start {
@@ -28,9 +30,11 @@ interface Start {
   readonly env: Readonly<Record<string, string>>;
   /** The only adapter that the command may load. */
   readonly store: string | undefined;
+  /** Start of the same command on a local directory. */
+  readonly local?: string | undefined;
 }
 
-export interface StartRuns extends Pick<Start, 'name' | 'store'> {
+export interface StartRuns extends Pick<Start, 'name' | 'store' | 'local'> {
   /** Measured without the hook that records loaded modules. */
   readonly costs: readonly ProcessCost[];
   /** `undefined` for Node alone. */
@@ -77,19 +81,40 @@ async function measureStarts(cli: Cli, rounds: number, directory: string): Promi
   const servers: DiscardServer[] = [];
   try {
     const starts: Start[] = IDLE.map((name) => ({ name, args: [name], env: {}, store: undefined }));
-    const local = pathToFileURL(join(directory, 'run')).href;
-    starts.push({ name: 'latest file://', args: ['latest', local], env: {}, store: 'store-local' });
+    const source = join(directory, 'source');
+    mkdirSync(source);
+    writeFileSync(join(source, 'a'), 'a');
+    const local = { uri: pathToFileURL(join(directory, 'run')).href, env: {}, store: 'store-local' };
+    starts.push(...startsOf(source, local));
     for (const adapter of ADAPTERS) {
       const server = await startDiscardServer(adapter.name, patternPath);
       servers.push(server);
       const uri = adapter.uri(server.endpoint, 'run');
-      const name = `latest ${uri.slice(0, uri.indexOf('//') + 2)}`;
-      starts.push({ name, args: ['latest', uri], env: adapter.env, store: `store-${adapter.name}` });
+      starts.push(...startsOf(source, { uri, env: adapter.env, store: `store-${adapter.name}` }));
     }
     return await runStarts(cli, { starts, rounds, directory });
   } finally {
     for (const server of servers) await server.close();
   }
+}
+
+interface StartedStore {
+  readonly uri: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly store: string;
+}
+
+/** A question about a run, and a small save to it. */
+function startsOf(source: string, { uri, env, store }: StartedStore): Start[] {
+  const scheme = uri.slice(0, uri.indexOf('//') + 2);
+  const commands = [
+    ['latest', uri],
+    ['save', source, uri],
+  ];
+  return commands.map((args) => {
+    const local = scheme === 'file://' ? undefined : `${args[0]} file://`;
+    return { name: `${args[0]} ${scheme}`, args, env, store, local };
+  });
 }
 
 const IDLE = ['--version', '--help'];
@@ -101,11 +126,8 @@ async function runStarts(
 ): Promise<StartRuns[]> {
   // HOME is empty. It keeps compiled code, as between two calls of a user.
   const home = { HOME: directory, NODE_COMPILE_CACHE: join(directory, 'compiled') };
-  const source = join(directory, 'source');
-  mkdirSync(source);
-  writeFileSync(join(source, 'a'), 'a');
-  for (const { args, env, store } of starts)
-    if (store !== undefined) await cli.run(['save', source, args[1] ?? ''], { ...home, ...env });
+  // `latest` needs a checkpoint, and every command its compiled code.
+  for (const { args, env } of starts) if (args[0] === 'save') await cli.run(args, { ...home, ...env });
   const loaded: LoadedModules[] = [];
   for (const { args, env } of starts)
     loaded.push(await loadedModules((hook) => cli.run(args, { ...home, ...env, ...hook })));
@@ -117,9 +139,10 @@ async function runStarts(
       costs[index]?.push(await cli.cost(args, { ...home, ...env }));
     say(`round ${round + 1}`);
   }
-  const ours = starts.map(({ name, store }, index) => ({
+  const ours = starts.map(({ name, store, local }, index) => ({
     name,
     store,
+    local,
     costs: costs[index] ?? [],
     loaded: loaded[index],
   }));
@@ -127,16 +150,32 @@ async function runStarts(
 }
 
 export function startVerdicts(starts: readonly StartRuns[]): Verdict[] {
-  return starts.flatMap(({ name, store, costs, loaded }): Verdict[] => {
+  return starts.flatMap((start): Verdict[] => {
+    const { name, store, costs, loaded } = start;
     if (loaded === undefined) return [];
     const foreign = [...new Set([...loaded.stores, ...loaded.sdks])].filter((each) => each !== store);
     const others = foreign.length > 0 ? ` (${foreign.join(', ')})` : '';
     const what = store === undefined ? 'adapters and SDKs loaded' : 'adapters and SDKs loaded beside its own';
     const loads = { what: `${name}: ${what}${others}`, values: [foreign.length], wanted: { atMost: 0 } };
-    if (store !== undefined) return [loads];
+    if (store !== undefined) return [loads, ...againstLocal(start, starts)];
     const wallMs = costs.map((cost) => cost.wallMs);
     return [{ what: `${name}: wall time, ms`, values: wallMs, wanted: { atMost: IDLE_MS_MAX } }, loads];
   });
+}
+
+/** Both are measured in each round, so that a busy machine slows both. */
+function againstLocal({ name, local, costs }: StartRuns, starts: readonly StartRuns[]): Verdict[] {
+  const ofLocal = starts.find((start) => start.name === local)?.costs;
+  if (ofLocal === undefined) return [];
+  const ratio = (what: string, of: (cost: ProcessCost) => number): Verdict => ({
+    what: `${name}: ${what} / ${local}`,
+    values: ratios(costs.map(of), ofLocal.map(of)),
+    wanted: { atMost: OF_LOCAL_MAX },
+  });
+  return [
+    ratio('CPU', ({ userMs, systemMs }) => userMs + systemMs),
+    ratio('wall time', ({ wallMs }) => wallMs),
+  ];
 }
 
 function tableOf(starts: readonly StartRuns[]): string {
@@ -165,7 +204,7 @@ function chartOf(starts: readonly StartRuns[]): string {
   const panel = (title: string, value: (cost: ProcessCost) => number) => ({
     title,
     bars: starts.map(({ name, costs, loaded }) => ({
-      label: name.replace('latest ', ''),
+      label: name,
       ...summarize(costs.map(value)),
       isOurs: loaded !== undefined,
     })),
@@ -173,7 +212,7 @@ function chartOf(starts: readonly StartRuns[]): string {
   const wall = panel('wall time, ms', ({ wallMs }) => wallMs);
   const cpu = panel('CPU, ms', ({ userMs, systemMs }) => userMs + systemMs);
   return barChart({
-    title: 'Start of the command line, and latest() of a run in each store',
+    title: 'Start of the command line, the question for the latest checkpoint, and a small save',
     note: 'median and range; shorter is better',
     rows: [[wall, cpu]],
   });

@@ -1,6 +1,6 @@
 /**
- * Loaded with `--import` before a program. Writes the URLs of all modules that the program loads to
- * the file that HOLDFAST_LOADED_MODULES names.
+ * Loaded with `--import` before a program. Writes the URLs of all modules that the program loads,
+ * also those of Node itself, to the file that HOLDFAST_LOADED_MODULES names.
  */
 
 import { writeFileSync } from 'node:fs';
@@ -13,4 +13,7 @@ registerHooks({
     return nextLoad(url, context);
   },
 });
-process.on('exit', () => writeFileSync(process.env.HOLDFAST_LOADED_MODULES, JSON.stringify([...loaded])));
+process.on('exit', () => {
+  const ofNode = process.moduleLoadList.map((name) => name.replace('NativeModule ', 'node:'));
+  writeFileSync(process.env.HOLDFAST_LOADED_MODULES, JSON.stringify([...loaded, ...ofNode]));
+});

@@ -1,5 +1,6 @@
 import { firstOf, Proxies, Secret, StoreUri, serverOf } from '@holdfast/cloud-http';
 import { checkStoreInput } from '@holdfast/core/contract';
+import { endpointFlag } from './endpoint.ts';
 
 /**
  * Source of credentials that the environment names if it has no keys. `any`: it names none, so all
@@ -7,7 +8,7 @@ import { checkStoreInput } from '@holdfast/core/contract';
  */
 export type S3CredentialsKind = 'web-identity' | 'container' | 'any';
 
-/** Static credentials. The SDK's default chain finds all others that AWS tools understand. */
+/** Static credentials. Files and the SDK give all others that AWS tools understand. */
 export interface S3Credentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: Secret;
@@ -25,6 +26,10 @@ export interface S3Config {
   /** Base URL of a server that is not AWS. */
   readonly endpoint?: string | undefined;
   readonly pathStyle: boolean;
+  /** `AWS_USE_FIPS_ENDPOINT`; if omitted: from the profile, else false. */
+  readonly fips?: boolean | undefined;
+  /** `AWS_USE_DUALSTACK_ENDPOINT`; if omitted: from the profile, else false. */
+  readonly dualStack?: boolean | undefined;
   readonly profile?: string | undefined;
   readonly credentials?: S3Credentials | undefined;
   /** Places searched for credentials without `credentials` and `profile`: for messages. */
@@ -97,6 +102,8 @@ export function parseS3Config(text: string, env: S3Environment = {}): S3Config {
     region: uri.matching('region', /^[a-z0-9-]+$/i, firstOf(env, 'AWS_REGION', 'AWS_DEFAULT_REGION')),
     endpoint,
     pathStyle: uri.flag('pathStyle', endpoint !== undefined),
+    fips: endpointFlag('AWS_USE_FIPS_ENDPOINT', env.AWS_USE_FIPS_ENDPOINT),
+    dualStack: endpointFlag('AWS_USE_DUALSTACK_ENDPOINT', env.AWS_USE_DUALSTACK_ENDPOINT),
     profile: given.profile ?? (env.AWS_PROFILE || undefined),
     credentials: given.profile === undefined ? credentialsOf(env) : undefined,
     credentialsKind: kindOf(env),
@@ -118,7 +125,7 @@ export function parseS3Config(text: string, env: S3Environment = {}): S3Config {
 }
 
 function assertBucket(uri: S3Uri, bucket: string): void {
-  if (bucket.endsWith('--x-s3'))
+  if (/--xa?-s3$/.test(bucket))
     throw uri.invalid('is a directory bucket, whose listings have no order; use a general purpose bucket');
   if (bucket === '') throw uri.invalid('names no bucket');
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/.test(bucket))

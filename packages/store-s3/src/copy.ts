@@ -1,6 +1,5 @@
 /** Copies inside S3: CopyObject, and UploadPartCopy in ranges for larger objects. */
 
-import { CopyObjectCommand } from '@aws-sdk/client-s3';
 import {
   type CopyLimits,
   type CopyPlan,
@@ -10,6 +9,7 @@ import {
   type ObjectPlace,
   plainEtag,
   planCopy,
+  textOf,
 } from '@holdfast/cloud-http';
 import {
   atATime,
@@ -18,6 +18,7 @@ import {
   type ObjectInfo,
   type PartReceipt,
 } from '@holdfast/core/contract';
+import { documentOf } from './answers.ts';
 import { foreignSuccess } from './errors.ts';
 import { beginUpload, type S3Upload, type S3UploadHome } from './upload.ts';
 
@@ -92,23 +93,25 @@ async function copyWhole(
   { key, path }: ObjectPlace,
   { sizeBytes, signal, onProgress }: CopyOptions,
 ): Promise<ObjectInfo> {
-  const { output, headers } = await store.connection.command(signal, (sdk, options) =>
-    sdk.send(
-      new CopyObjectCommand({
-        Bucket: store.config.bucket,
-        Key: path,
-        CopySource: copySource(source),
-        IfNoneMatch: '*',
-        ...(store.checksum !== 'none' && { ChecksumAlgorithm: 'CRC32C' }),
-      }),
-      options,
-    ),
-  );
-  const { ETag: etag, ChecksumCRC32C: checksum, ChecksumType: type } = output.CopyObjectResult ?? {};
+  const answer = await store.connection.send({
+    operation: 'create',
+    method: 'PUT',
+    key: path,
+    headers: {
+      'x-amz-copy-source': copySource(source),
+      'if-none-match': '*',
+      ...(store.checksum !== 'none' && { 'x-amz-checksum-algorithm': 'CRC32C' }),
+    },
+    signal,
+  });
+  const { headers } = answer;
+  const xml = documentOf(answer);
+  const etag = textOf(xml, 'ETag');
   if (!etag) throw foreignSuccess({ status: 200, headers });
   onProgress?.(sizeBytes);
   const info = { key, sizeBytes, etag: plainEtag(etag), createdAtMs: dateMs(headers['date']) };
-  return { ...info, crc32c: type === 'COMPOSITE' ? undefined : crcOfBase64(checksum) };
+  const isWhole = textOf(xml, 'ChecksumType') !== 'COMPOSITE';
+  return { ...info, crc32c: isWhole ? crcOfBase64(textOf(xml, 'ChecksumCRC32C')) : undefined };
 }
 
 function copyParts(

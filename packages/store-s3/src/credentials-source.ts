@@ -1,7 +1,7 @@
 /** Describes where credentials are searched, and what a failure to find them means. */
 
 import { CredentialsError, LibraryFailure, LOGIN_ADVICE } from '@holdfast/cloud-http';
-import { loadSharedConfigFiles } from '@smithy/core/config';
+import { type ProfileSettings, profileSettings, readAwsFiles } from './aws-files.ts';
 import type { S3Config, S3CredentialsKind } from './config.ts';
 
 export interface CredentialsSource {
@@ -37,6 +37,21 @@ const KINDS: readonly (readonly [setting: string, name: string, advice: string])
   ['credential_process', 'the credential_process', 'run it by hand to see its output'],
 ];
 
+/** Settings that lead to other credentials than keys in the profile itself. */
+const OF_OTHER_KINDS = [
+  ...KINDS.map(([setting]) => setting),
+  'source_profile',
+  'credential_source',
+  'web_identity_token_file',
+  'sso_account_id',
+  'sso_region',
+  'sso_role_name',
+];
+
+export function hasOtherKind(settings: ProfileSettings): boolean {
+  return OF_OTHER_KINDS.some((setting) => settings[setting] !== undefined);
+}
+
 /**
  * Explains a failure. The SDK's own text is dropped, as it quotes what it has read. The kind of a
  * profile is read from the profile.
@@ -57,7 +72,7 @@ export async function failureOf(
     const isOfContainer = credentialsKind === 'container' && isAway(error);
     return judged(failure, source, isOfContainer || failure.isTemporary);
   }
-  const settings = await settingsOf(profile);
+  const settings = profileSettings(await readAwsFiles(), profile, 'credentials');
   if (Object.keys(settings).length === 0) {
     const what = `${source.name} is in neither ~/.aws/config nor ~/.aws/credentials; set AWS_PROFILE or profile= to one that is there`;
     return new CredentialsError('InvalidConfig', what, failure);
@@ -65,15 +80,6 @@ export async function failureOf(
   const [, name, advice = source.advice] = KINDS.find(([setting]) => settings[setting] !== undefined) ?? [];
   const named = { name: name === undefined ? source.name : `${name} of ${source.name}`, advice };
   return judged(failure, named, failure.isTemporary);
-}
-
-async function settingsOf(profile: string): Promise<Readonly<Record<string, string | undefined>>> {
-  try {
-    const { configFile, credentialsFile } = await loadSharedConfigFiles({ ignoreCache: true });
-    return { ...configFile[profile], ...credentialsFile[profile] };
-  } catch {
-    return {}; // An unreadable file has no profile.
-  }
 }
 
 /**

@@ -1,11 +1,16 @@
-/** Finds credentials as AWS tools do. The code for it is loaded when the first request is sent. */
+/**
+ * Finds credentials as AWS tools do. Keys in their files are read here. The AWS SDK, which finds
+ * all others, is loaded only if there are none.
+ */
 
 import { type Expiring, type HttpTransport, Renewed } from '@holdfast/cloud-http';
 import { unlessAborted } from '@holdfast/core/contract';
-import type { AwsCredentialIdentity } from '@smithy/types';
+import { profileSettings, readAwsFiles } from './aws-files.ts';
 import type { S3Config, S3Credentials } from './config.ts';
-import { credentialsSource, failureOf } from './credentials-source.ts';
-import { CredentialsRequestHandler } from './sdk-request-handler.ts';
+import { CredentialsRequestHandler } from './credentials-request-handler.ts';
+import { credentialsSource, failureOf, hasOtherKind } from './credentials-source.ts';
+import { environmentOfTools } from './env.ts';
+import type { AwsKeys } from './signature.ts';
 
 /** Silences SDK warnings on standard error about what our documents already say. */
 const SILENT = { debug: ignore, info: ignore, warn: ignore, error: ignore };
@@ -17,10 +22,10 @@ export interface CredentialsOptions {
 }
 
 export class Credentials {
-  readonly #static: AwsCredentialIdentity | undefined;
-  readonly #renewed: Renewed<AwsCredentialIdentity>;
+  readonly #static: AwsKeys | undefined;
+  readonly #renewed: Renewed<AwsKeys>;
   /** Those that were used last. */
-  #used: AwsCredentialIdentity | undefined;
+  #used: AwsKeys | undefined;
 
   constructor(config: S3Config, options: CredentialsOptions) {
     this.#static = config.credentials && identityOf(config.credentials);
@@ -30,6 +35,8 @@ export class Credentials {
     this.#renewed = new Renewed({
       fetch: async (signal) => {
         requestHandler.signal = signal;
+        const inFile = await keysInFile(config.profile);
+        if (inFile !== undefined) return { value: inFile };
         provider ??= providerOf(config, options.region, requestHandler);
         return expiring(await (await provider)({ forceRefresh: true, signal }));
       },
@@ -38,11 +45,11 @@ export class Credentials {
     });
   }
 
-  /** In the form that the SDK expects. `CredentialsError`: there are none. */
-  readonly provider = async (): Promise<AwsCredentialIdentity> => {
+  /** `CredentialsError`: there are none. */
+  async current(): Promise<AwsKeys> {
     this.#used = this.#static ?? (await this.#renewed.current());
     return this.#used;
-  };
+  }
 
   /** Those of the credentials that were used last. */
   get secrets(): readonly string[] {
@@ -62,7 +69,23 @@ export class Credentials {
 type Provider = (options: {
   readonly forceRefresh: boolean;
   readonly signal: AbortSignal;
-}) => Promise<AwsCredentialIdentity>;
+}) => Promise<AwsKeys & { readonly expiration?: Date }>;
+
+/**
+ * Keys that the profile itself holds, as the SDK would return them. Undefined: the SDK has to
+ * search, because the profile holds none, or also another kind of credentials.
+ */
+async function keysInFile(profile: string | undefined): Promise<AwsKeys | undefined> {
+  // Without a profile the SDK looks at the environment of the process first, even if the store was
+  // opened with another one.
+  const { AWS_PROFILE: other, AWS_ACCESS_KEY_ID: keyId } = environmentOfTools();
+  if (profile === undefined && (other || keyId)) return undefined;
+  const settings = profileSettings(await readAwsFiles(), profile, 'credentials');
+  const { aws_access_key_id: accessKeyId, aws_secret_access_key: secretAccessKey } = settings;
+  if (hasOtherKind(settings) || accessKeyId === undefined || secretAccessKey === undefined) return undefined;
+  const { aws_session_token: sessionToken } = settings;
+  return { accessKeyId, secretAccessKey, ...(sessionToken !== undefined && { sessionToken }) };
+}
 
 /** A named profile is the only source: the machine's own credentials may have other permissions. */
 async function providerOf(
@@ -106,11 +129,11 @@ async function containerProvider(init: object): Promise<Provider> {
   };
 }
 
-function expiring(value: AwsCredentialIdentity): Expiring<AwsCredentialIdentity> {
+function expiring(value: Awaited<ReturnType<Provider>>): Expiring<AwsKeys> {
   return { value, expiresAtMs: value.expiration?.getTime() };
 }
 
-function identityOf({ accessKeyId, secretAccessKey, sessionToken }: S3Credentials): AwsCredentialIdentity {
+function identityOf({ accessKeyId, secretAccessKey, sessionToken }: S3Credentials): AwsKeys {
   const token = sessionToken === undefined ? {} : { sessionToken: sessionToken.reveal() };
   return { accessKeyId, secretAccessKey: secretAccessKey.reveal(), ...token };
 }

@@ -1,5 +1,3 @@
-import { inspect } from 'node:util';
-import { LibraryFailure } from '@holdfast/cloud-http';
 import { describe, expect, it } from 'vitest';
 import { foreignSuccess, itemRefusal, refusalOf, storeError } from './errors.ts';
 
@@ -229,51 +227,7 @@ describe('what the answer tells beside', () => {
   });
 });
 
-const named = (name: string, rest: object = {}) =>
-  Object.assign(new Error('canary of its words'), { name, config: 'canary', ...rest });
-
 describe('a failure without an answer', () => {
-  it('no credentials at all is Denied, and says where they are looked for', () => {
-    const cause = new LibraryFailure(
-      Object.assign(new Error('canary of a command'), { name: 'CredentialsProviderError' }),
-    );
-    const error = storeError(cause, 'list', OBJECT);
-    expect(error.code).toBe('Denied');
-    expect(error.message).toContain('AWS_ACCESS_KEY_ID');
-    expect(error.message).not.toContain('canary');
-    expect(storeError(cause, 'list', { ...OBJECT, profile: 'train' }).message).toContain(
-      'in the profile "train"',
-    );
-  });
-
-  it.each<[string, Error, string, string]>([
-    ['a login that is over', named('TokenProviderError'), 'Denied', 'aws sso login'],
-    [
-      'a service that refuses',
-      named('AccessDenied', { $metadata: { httpStatusCode: 403 } }),
-      'Denied',
-      'AccessDenied, HTTP 403',
-    ],
-    [
-      'a service that stumbles',
-      named('X', { $metadata: { httpStatusCode: 500 } }),
-      'Unavailable',
-      'at present',
-    ],
-    ['a service that is away', named('Error', { code: 'ECONNREFUSED' }), 'Unavailable', 'ECONNREFUSED'],
-    [
-      'a file that cannot be read as it should',
-      named('SyntaxError'),
-      'Unexpected',
-      'the AWS SDK failed (SyntaxError)',
-    ],
-  ])('a failure of the SDK: %s', (_name, cause, code, words) => {
-    const error = storeError(new LibraryFailure(cause), 'list', OBJECT);
-    expect(error.code).toBe(code);
-    expect(error.message).toContain(words);
-    expect(inspect(error, { depth: null, showHidden: true })).not.toContain('canary');
-  });
-
   it('is told as of every store', () => {
     const cause = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
     expect(storeError(cause, 'list', OBJECT)).toMatchObject({ code: 'Unavailable', status: 'temporary' });

@@ -1,12 +1,9 @@
 import {
   CredentialsError,
   codeOfStatus,
-  contextOf,
   credentialsFailure,
   foreignError,
   HttpRefusal,
-  LibraryFailure,
-  nameOf,
   objectError,
   plainText,
   type RefusedAnswer,
@@ -21,8 +18,6 @@ import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
 
 /** Subject of a call, for its message. */
 export interface S3Subject extends StoreSubject {
-  /** Profile in which credentials were searched, if one is set. */
-  readonly profile?: string | undefined;
   /** True if requests carry a customer-provided key. */
   readonly hasCustomerKey?: boolean | undefined;
 }
@@ -214,41 +209,7 @@ const OR_CUSTOMER_KEY = 'not permitted, or it was written with another HOLDFAST_
 export function storeError(error: unknown, action: string, subject: S3Subject): CheckpointError {
   if (error instanceof S3Refusal) return s3Error(error, action, subject);
   if (error instanceof CredentialsError) return credentialsFailure(error, action, subject);
-  return error instanceof LibraryFailure
-    ? sdkError(error, action, subject)
-    : requestError(error, action, subject);
-}
-
-/**
- * The SDK found no credentials, or could not build a request or read an answer. Its text is
- * dropped, because it quotes what it has read.
- */
-function sdkError(failure: LibraryFailure, action: string, subject: S3Subject): CheckpointError {
-  const [code, told] = judged(failure, subject);
-  // The answer could not be read, so the effect of the request is unknown.
-  const uncertain = code === 'Unexpected' ? { status: 'exhausted' as const } : {};
-  return new CheckpointError(code, `cannot ${action} ${nameOf(subject)}: ${told}`, {
-    context: contextOf(subject),
-    cause: failure,
-    ...uncertain,
-  });
-}
-
-const FIND_CREDENTIALS =
-  'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the machine a role';
-
-function judged(
-  { message, kind, status, isTemporary }: LibraryFailure,
-  { profile }: S3Subject,
-): readonly [ErrorCode, string] {
-  const where = profile === undefined ? '' : ` in the profile "${profile}"`;
-  if (kind === 'TokenProviderError')
-    return ['Denied', `the login${where} has no valid token (${message}); run \`aws sso login\``];
-  if (kind === 'CredentialsProviderError')
-    return ['Denied', `no credentials were found${where} (${message}); ${FIND_CREDENTIALS}`];
-  if (isTemporary) return ['Unavailable', `no credentials at present${where} (${message})`];
-  if (status !== undefined) return ['Denied', `the request for credentials${where} was refused (${message})`];
-  return ['Unexpected', `the AWS SDK failed (${message})`];
+  return requestError(error, action, subject);
 }
 
 function s3Error(refusal: S3Refusal, action: string, subject: S3Subject): CheckpointError {

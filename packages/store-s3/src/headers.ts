@@ -47,6 +47,6 @@ function customerKeyHeaders(key: string | undefined): Record<string, string> {
   return {
     'x-amz-server-side-encryption-customer-algorithm': 'AES256',
     'x-amz-server-side-encryption-customer-key': key,
-    'x-amz-server-side-encryption-customer-key-MD5': createHash('md5').update(key, 'base64').digest('base64'),
+    'x-amz-server-side-encryption-customer-key-md5': createHash('md5').update(key, 'base64').digest('base64'),
   };
 }

@@ -4,8 +4,8 @@ import { HttpTransport, trustedCertificates } from '@holdfast/cloud-http';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { S3Connection } from './client.ts';
 import { parseS3Config, type S3Environment } from './config.ts';
+import { RefusedCredentials } from './credentials-request-handler.ts';
 import { isErrorOfSuccess, refusalOf } from './errors.ts';
-import { RefusedCredentials } from './sdk-request-handler.ts';
 import { S3Store } from './store.ts';
 
 export { parseS3Config, type S3Config, type S3Credentials, type S3Environment } from './config.ts';
@@ -13,8 +13,8 @@ export { parseS3Config, type S3Config, type S3Credentials, type S3Environment } 
 /**
  * Opens the store of `s3://bucket/prefix?region=…&endpoint=…`. Sends nothing: a missing or
  * forbidden bucket fails at the first call. Values missing in the URI come from `env` (the
- * variables of AWS tools), then from the SDK's default chain. `InvalidConfig`: the URI is invalid,
- * or a certificate file cannot be read.
+ * variables of AWS tools), then from the files of AWS tools and the SDK's default chain.
+ * `InvalidConfig`: the URI is invalid, or a certificate file cannot be read.
  */
 export async function openS3Store(uri: string, env: S3Environment): Promise<ObjectStore> {
   const config = parseS3Config(uri, env);

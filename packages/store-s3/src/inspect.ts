@@ -1,29 +1,26 @@
 /** What the settings of a bucket mean for checkpoints. */
 
-import {
-  GetBucketEncryptionCommand,
-  GetBucketLifecycleConfigurationCommand,
-  GetBucketPolicyStatusCommand,
-  GetBucketVersioningCommand,
-  GetObjectLockConfigurationCommand,
-  HeadBucketCommand,
-  type LifecycleRule,
-  type ObjectLockConfiguration,
-  type S3Client,
-  type ServerSideEncryptionRule,
-} from '@aws-sdk/client-s3';
-import { fact } from '@holdfast/cloud-http';
+import { elementsOf, fact, textOf } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
+import { countOf, documentOf, flagOf } from './answers.ts';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
-import { S3Refusal } from './errors.ts';
-import { lifecycleFacts, noncurrentRule, type SettingAnswer } from './lifecycle.ts';
-import type { CommandOptions } from './sdk-request-handler.ts';
+import { foreignSuccess, S3Refusal } from './errors.ts';
+import {
+  type LifecycleRule,
+  lifecycleFacts,
+  lifecycleRules,
+  noncurrentRule,
+  type SettingAnswer,
+} from './lifecycle.ts';
 
 interface Question<T> {
   /** Permission that the request needs. */
   readonly permission: string;
-  readonly ask: (sdk: S3Client, options: CommandOptions) => Promise<T | undefined>;
+  /** Query that asks for the setting. */
+  readonly query: string;
+  /** Value of the setting in the answer. */
+  readonly read: (xml: string) => T | undefined;
 }
 
 /**
@@ -35,36 +32,22 @@ export async function inspectBucket(
   config: S3Config,
   signal: AbortSignal | undefined,
 ): Promise<readonly StoreFact[]> {
-  const Bucket = config.bucket;
   // Find the region first, so that each of the other requests is signed for it.
   const region = await regionOf(connection, config, signal);
   const told = <T>(question: Question<T>) => tell(connection, question, signal);
   const [versioning, lock, rules, encryption, isPublic] = await Promise.all([
     told({
       permission: 's3:GetBucketVersioning',
-      ask: async (sdk, options) =>
-        (await sdk.send(new GetBucketVersioningCommand({ Bucket }), options)).Status as string | undefined,
+      query: 'versioning',
+      read: (xml) => textOf(xml, 'Status'),
     }),
-    told({
-      permission: 's3:GetBucketObjectLockConfiguration',
-      ask: async (sdk, options) =>
-        (await sdk.send(new GetObjectLockConfigurationCommand({ Bucket }), options)).ObjectLockConfiguration,
-    }),
-    told({
-      permission: 's3:GetLifecycleConfiguration',
-      ask: async (sdk, options) =>
-        (await sdk.send(new GetBucketLifecycleConfigurationCommand({ Bucket }), options)).Rules,
-    }),
-    told({
-      permission: 's3:GetEncryptionConfiguration',
-      ask: async (sdk, options) =>
-        (await sdk.send(new GetBucketEncryptionCommand({ Bucket }), options))
-          .ServerSideEncryptionConfiguration?.Rules?.[0],
-    }),
+    told({ permission: 's3:GetBucketObjectLockConfiguration', query: 'object-lock', read: lockOf }),
+    told({ permission: 's3:GetLifecycleConfiguration', query: 'lifecycle', read: lifecycleRules }),
+    told({ permission: 's3:GetEncryptionConfiguration', query: 'encryption', read: encryptionOf }),
     told({
       permission: 's3:GetBucketPolicyStatus',
-      ask: async (sdk, options) =>
-        (await sdk.send(new GetBucketPolicyStatusCommand({ Bucket }), options)).PolicyStatus?.IsPublic,
+      query: 'policyStatus',
+      read: (xml) => flagOf(xml, 'IsPublic'),
     }),
   ]);
   return [
@@ -88,12 +71,18 @@ const NOTHING_SET = [
 
 async function tell<T>(
   connection: S3Connection,
-  { permission, ask }: Question<T>,
+  { permission, query, read }: Question<T>,
   signal: AbortSignal | undefined,
 ): Promise<SettingAnswer<T>> {
   try {
-    const { output } = await connection.command(signal, ask);
-    return { value: output };
+    const answer = await connection.send({
+      operation: 'other',
+      method: 'GET',
+      query: { [query]: '' },
+      isRepeatable: true,
+      signal,
+    });
+    return { value: read(documentOf(answer, /(Configuration|PolicyStatus)$/)) };
   } catch (error) {
     if (!(error instanceof S3Refusal) || error.code === 'NoSuchBucket') throw error;
     const { code, status } = error;
@@ -114,12 +103,10 @@ function isNotPermitted({ code, status }: S3Refusal): boolean {
 
 async function regionOf(
   connection: S3Connection,
-  { bucket, region }: S3Config,
+  { region }: S3Config,
   signal: AbortSignal | undefined,
 ): Promise<{ facts: StoreFact[]; isMinio: boolean }> {
-  const { headers } = await connection
-    .command(signal, (sdk, options) => sdk.send(new HeadBucketCommand({ Bucket: bucket }), options))
-    .catch(orItsHeaders);
+  const { headers } = await headBucket(connection, signal).catch(orItsHeaders);
   const isMinio = /^minio/i.test(headers['server'] ?? '');
   const found = headers['x-amz-bucket-region'];
   if (found === undefined) return { facts: [], isMinio }; // Other stores usually have none.
@@ -128,6 +115,15 @@ async function regionOf(
   const meaning = 'the first request of every process is sent twice, because another region is set';
   const advice = `set region=${found} in the URI`;
   return { facts: [fact('region', 'region', found, meaning, advice)], isMinio };
+}
+
+async function headBucket(
+  connection: S3Connection,
+  signal: AbortSignal | undefined,
+): Promise<{ headers: Readonly<Record<string, string>> }> {
+  const answer = await connection.send({ operation: 'other', method: 'HEAD', isRepeatable: true, signal });
+  if (answer.headers['x-amz-request-id'] === undefined) throw foreignSuccess(answer);
+  return answer;
 }
 
 /** A refusal also contains the region. */
@@ -157,10 +153,26 @@ function versioningFact(
   );
 }
 
-function lockFact(lock: SettingAnswer<ObjectLockConfiguration>, { checksum }: S3Config): StoreFact {
+interface Lock {
+  readonly isEnabled: boolean;
+  readonly mode: string | undefined;
+  readonly days: number | undefined;
+  readonly years: number | undefined;
+}
+
+function lockOf(xml: string): Lock {
+  return {
+    isEnabled: textOf(xml, 'ObjectLockEnabled') === 'Enabled',
+    mode: textOf(xml, 'Mode'),
+    days: countOf(xml, 'Days'),
+    years: countOf(xml, 'Years'),
+  };
+}
+
+function lockFact(lock: SettingAnswer<Lock>, { checksum }: S3Config): StoreFact {
   const [id, title] = ['object-lock', 'object lock'];
   if ('untold' in lock) return fact(id, title, lock.untold);
-  if (lock.value?.ObjectLockEnabled !== 'Enabled') return fact(id, title, 'off');
+  if (lock.value?.isEnabled !== true) return fact(id, title, 'off');
   if (checksum === 'none')
     return fact(
       id,
@@ -169,7 +181,7 @@ function lockFact(lock: SettingAnswer<ObjectLockConfiguration>, { checksum }: S3
       'the bucket refuses objects without a checksum, and the URI switches checksums off',
       'remove checksum=none from the URI',
     );
-  const { Mode: mode, Days: days, Years: years } = lock.value.Rule?.DefaultRetention ?? {};
+  const { mode, days, years } = lock.value;
   const period = days !== undefined ? plural(days, 'day') : years !== undefined ? plural(years, 'year') : '';
   if (period === '') return fact(id, title, 'on, without a default retention');
   return fact(
@@ -181,20 +193,33 @@ function lockFact(lock: SettingAnswer<ObjectLockConfiguration>, { checksum }: S3
   );
 }
 
-function encryptionFact(
-  rule: SettingAnswer<ServerSideEncryptionRule>,
-  { customerKey, encryption }: S3Config,
-): StoreFact {
+interface Encryption {
+  readonly algorithm: string | undefined;
+  readonly keyId: string | undefined;
+  readonly hasBucketKey: boolean;
+}
+
+/** Reads the first rule. S3 has only one. */
+function encryptionOf(xml: string): Encryption | undefined {
+  const [rule] = elementsOf(xml, 'Rule');
+  if (rule === undefined) return undefined;
+  return {
+    algorithm: textOf(rule, 'SSEAlgorithm'),
+    keyId: textOf(rule, 'KMSMasterKeyID'),
+    hasBucketKey: flagOf(rule, 'BucketKeyEnabled') ?? false,
+  };
+}
+
+function encryptionFact(rule: SettingAnswer<Encryption>, { customerKey, encryption }: S3Config): StoreFact {
   const [id, title] = ['encryption', 'encryption'];
   if (customerKey !== undefined) return fact(id, title, 'by the key of HOLDFAST_S3_CUSTOMER_KEY');
   if (encryption !== undefined) return fact(id, title, `${encryption}, as the URI says`);
   if ('untold' in rule) return fact(id, title, rule.untold);
-  const { SSEAlgorithm: algorithm, KMSMasterKeyID: keyId } =
-    rule.value?.ApplyServerSideEncryptionByDefault ?? {};
+  const { algorithm, keyId, hasBucketKey = false } = rule.value ?? {};
   if (algorithm === undefined) return fact(id, title, 'none by default');
   if (!algorithm.startsWith('aws:kms')) return fact(id, title, `${algorithm} by default`);
   const seen = `${algorithm} by default, ${keyId === undefined ? "the account's key" : 'a key of its own'}`;
-  if (rule.value?.BucketKeyEnabled === true) return fact(id, title, seen);
+  if (hasBucketKey) return fact(id, title, seen);
   return fact(
     id,
     title,

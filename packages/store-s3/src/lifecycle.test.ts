@@ -1,10 +1,27 @@
 import { readFileSync } from 'node:fs';
-import type { LifecycleRule } from '@aws-sdk/client-s3';
+import type { LifecycleRule as AwsRule } from '@aws-sdk/client-s3';
 import type { StoreFact } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
-import { lifecycleFacts, noncurrentRule } from './lifecycle.ts';
+import { type LifecycleRule, lifecycleFacts, lifecycleRules, noncurrentRule } from './lifecycle.ts';
 
-const rule = (rest: Partial<LifecycleRule>): LifecycleRule => ({ Status: 'Enabled', ID: 'r1', ...rest });
+/** A rule as AWS describes it, by way of S3's XML. */
+function rule(rest: Partial<AwsRule>): LifecycleRule {
+  const [parsed] = lifecycleRules(xmlOf({ Rules: [{ Status: 'Enabled', ID: 'r1', ...rest }] }));
+  return parsed as LifecycleRule;
+}
+
+/** In a list, each item is an element with the name in the singular. */
+function xmlOf(value: unknown): string {
+  if (value instanceof Date) return value.toISOString();
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .flatMap(([name, inner]) =>
+      Array.isArray(inner) ? inner.map((each) => [name.slice(0, -1), each]) : [[name, inner]],
+    )
+    .map(([name, inner]) => `<${name}>${xmlOf(inner)}</${name}>`)
+    .join('');
+}
+
 const WEEK = { Expiration: { Days: 7 } };
 
 function facts(rules: LifecycleRule[], { root = 'runs/gpt/', isMinio = false } = {}) {
@@ -14,7 +31,7 @@ function facts(rules: LifecycleRule[], { root = 'runs/gpt/', isMinio = false } =
 }
 
 describe('rules that delete', () => {
-  it.each<[string, Partial<LifecycleRule>]>([
+  it.each<[string, Partial<AwsRule>]>([
     ['without a filter', {}],
     ['with an empty prefix', { Filter: { Prefix: '' } }],
     ['of a prefix that ours begins with', { Filter: { Prefix: 'runs/' } }],
@@ -28,7 +45,7 @@ describe('rules that delete', () => {
     expect(lifecycle.concern?.meaning).toContain('no longer be restored');
   });
 
-  it.each<[string, Partial<LifecycleRule>]>([
+  it.each<[string, Partial<AwsRule>]>([
     ['of another prefix', { ...WEEK, Filter: { Prefix: 'logs/' } }],
     ['of a prefix that is longer than ours by a name', { ...WEEK, Filter: { Prefix: 'runs/gpt-2/' } }],
     ['of a tag', { ...WEEK, Filter: { Tag: { Key: 'a', Value: 'b' } } }],
@@ -108,7 +125,7 @@ describe('noncurrent versions', () => {
 it('the rules that the manual says to add leave nothing to warn of', () => {
   const manual = readFileSync(new URL('../../../docs/stores/s3.md', import.meta.url), 'utf8');
   const [, json = ''] = /```json\n(\{\s+"Rules".*?)```/s.exec(manual) ?? [];
-  const { Rules: rules } = JSON.parse(json) as { Rules: LifecycleRule[] };
+  const rules = lifecycleRules(xmlOf(JSON.parse(json)));
   const { lifecycle, leftovers } = facts(rules);
   expect([lifecycle.concern, leftovers.concern]).toEqual([undefined, undefined]);
   expect(leftovers.seen).toBe('a rule removes them after 7 days');

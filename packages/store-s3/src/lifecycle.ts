@@ -1,8 +1,46 @@
 /** Effects of a bucket's lifecycle rules on the objects below one prefix. Pure. */
 
-import type { LifecycleRule } from '@aws-sdk/client-s3';
-import { daysText, fact } from '@holdfast/cloud-http';
+import { daysText, elementsOf, fact, textOf } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
+import { countOf } from './answers.ts';
+
+/** What a rule does to objects, and which it matches. */
+export interface LifecycleRule {
+  readonly id: string;
+  readonly isEnabled: boolean;
+  readonly prefix: string;
+  /** It matches only objects with certain tags. */
+  readonly isOfTags: boolean;
+  readonly expirationDays: number | undefined;
+  /** ISO 8601. */
+  readonly expirationDate: string | undefined;
+  readonly transitions: readonly { readonly storageClass: string; readonly days: number | undefined }[];
+  readonly noncurrentDays: number | undefined;
+  readonly abortDays: number | undefined;
+}
+
+/** The rules of a bucket, from S3's answer. */
+export function lifecycleRules(xml: string): LifecycleRule[] {
+  return Array.from(elementsOf(xml, 'Rule'), (rule) => {
+    const inside = (name: string) => elementsOf(rule, name).next().value ?? '';
+    const expiration = inside('Expiration');
+    return {
+      id: textOf(rule, 'ID') ?? '',
+      isEnabled: textOf(rule, 'Status') === 'Enabled',
+      // In the filter, or directly in the rule in the old form.
+      prefix: textOf(rule, 'Prefix') ?? '',
+      isOfTags: /<Tag[\s>]/.test(rule),
+      expirationDays: countOf(expiration, 'Days'),
+      expirationDate: textOf(expiration, 'Date'),
+      transitions: Array.from(elementsOf(rule, 'Transition'), (transition) => ({
+        storageClass: textOf(transition, 'StorageClass') ?? '',
+        days: countOf(transition, 'Days'),
+      })),
+      noncurrentDays: countOf(inside('NoncurrentVersionExpiration'), 'NoncurrentDays'),
+      abortDays: countOf(inside('AbortIncompleteMultipartUpload'), 'DaysAfterInitiation'),
+    };
+  });
+}
 
 /**
  * Answer about a setting: its value, `undefined` if it is not set, or the reason why it is unknown.
@@ -54,17 +92,17 @@ function dangerFact(ours: readonly LifecycleRule[], ruleCount: number): StoreFac
 }
 
 function deletion(rule: LifecycleRule): string | undefined {
-  const { Days: days, Date: date } = rule.Expiration ?? {};
+  const { expirationDays: days, expirationDate: date } = rule;
   if (days !== undefined) return `${nameOf(rule)} deletes objects ${daysText(days)} after they are written`;
-  if (date !== undefined) return `${nameOf(rule)} deletes objects from ${date.toISOString().slice(0, 10)} on`;
+  if (date !== undefined) return `${nameOf(rule)} deletes objects from ${date.slice(0, 10)} on`;
   return undefined;
 }
 
 function archival(rule: LifecycleRule): string | undefined {
-  const to = rule.Transitions?.find(({ StorageClass }) => ARCHIVES.includes(StorageClass ?? ''));
+  const to = rule.transitions.find(({ storageClass }) => ARCHIVES.includes(storageClass));
   if (to === undefined) return undefined;
-  const after = to.Days === undefined ? '' : ` ${daysText(to.Days)} after they are written`;
-  return `${nameOf(rule)} moves objects to ${to.StorageClass}${after}`;
+  const after = to.days === undefined ? '' : ` ${daysText(to.days)} after they are written`;
+  return `${nameOf(rule)} moves objects to ${to.storageClass}${after}`;
 }
 
 /** Reports rules for parts of incomplete uploads. `ours`: `undefined` if the rules are unknown. */
@@ -74,9 +112,7 @@ function leftoverFact(
   isMinio: boolean,
 ): StoreFact {
   const [id, title] = ['abandoned-uploads', 'abandoned uploads'];
-  const days = ours
-    ?.map((rule) => rule.AbortIncompleteMultipartUpload?.DaysAfterInitiation)
-    .find((found) => found !== undefined);
+  const days = ours?.map(({ abortDays }) => abortDays).find((found) => found !== undefined);
   if (days !== undefined) return fact(id, title, `a rule removes them after ${daysText(days)}`);
   if (isMinio) return fact(id, title, 'MinIO removes them by itself, after a day by default');
   if (ours === undefined) return fact(id, title, untold);
@@ -93,20 +129,16 @@ function leftoverFact(
 export function noncurrentRule(rules: readonly LifecycleRule[], root: string): string | undefined {
   const days = rules
     .filter((rule) => concerns(rule, root))
-    .map((rule) => rule.NoncurrentVersionExpiration?.NoncurrentDays)
+    .map(({ noncurrentDays }) => noncurrentDays)
     .find((found) => found !== undefined);
   return days === undefined ? undefined : `a rule removes noncurrent versions after ${daysText(days)}`;
 }
 
 /** True if the rule may match some of our objects, which have no tags. */
-function concerns(rule: LifecycleRule, root: string): boolean {
-  if (rule.Status !== 'Enabled') return false;
-  const { Filter: filter } = rule;
-  if (filter?.Tag !== undefined || (filter?.And?.Tags?.length ?? 0) > 0) return false;
-  const prefix = filter?.Prefix ?? filter?.And?.Prefix ?? rule.Prefix ?? '';
-  return prefix.startsWith(root) || root.startsWith(prefix);
+function concerns({ isEnabled, isOfTags, prefix }: LifecycleRule, root: string): boolean {
+  return isEnabled && !isOfTags && (prefix.startsWith(root) || root.startsWith(prefix));
 }
 
-function nameOf({ ID: id }: LifecycleRule): string {
+function nameOf({ id }: LifecycleRule): string {
   return id ? `rule "${id}"` : 'a rule';
 }

@@ -1,6 +1,5 @@
 /** Requests about the objects of one bucket. */
 
-import { DeleteObjectCommand, DeleteObjectsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import {
   type BucketPage,
   base64Crc,
@@ -15,13 +14,15 @@ import {
   plainEtag,
   type ReadAnswer,
   type ReadRequest,
+  type TransportAnswer,
 } from '@holdfast/cloud-http';
 import type { CreateOptions, ObjectInfo } from '@holdfast/core/contract';
+import { base64Crc32, deleteXml, documentOf, parseDeleteErrors, parseListing } from './answers.ts';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { foreignSuccess, itemRefusal, S3Refusal } from './errors.ts';
 
-/** Answers of stores that have no batch delete, or that require a digest the SDK does not send. */
+/** Answers of stores that have no batch delete, or that require an MD5 digest. */
 const NO_BATCH_DELETE = [
   'NotImplemented',
   'MethodNotAllowed',
@@ -103,9 +104,7 @@ export class S3Objects implements ObjectRequests {
 
   async remove({ path }: ObjectPlace, signal: AbortSignal | undefined): Promise<void> {
     try {
-      await this.#connection.command(signal, (sdk, options) =>
-        sdk.send(new DeleteObjectCommand({ Bucket: this.#config.bucket, Key: path }), options),
-      );
+      await this.#connection.send({ operation: 'other', method: 'DELETE', key: path, signal });
     } catch (error) {
       if (!(error instanceof S3Refusal && error.code === 'NoSuchKey')) throw error;
     }
@@ -117,21 +116,21 @@ export class S3Objects implements ObjectRequests {
     signal: AbortSignal | undefined,
   ): Promise<ReadonlyMap<string, S3Refusal> | null> {
     if (!this.#hasBatchDelete) return null;
-    const Objects = places.map(({ path }) => ({ Key: path }));
-    const Delete = { Quiet: true, Objects };
+    const body = deleteXml(places.map(({ path }) => path));
     try {
-      const { output } = await this.#connection.command(signal, (sdk, options) =>
-        sdk.send(new DeleteObjectsCommand({ Bucket: this.#config.bucket, Delete }), options),
-      );
-      const failures = (output.Errors ?? []).filter(({ Code }) => Code !== 'NoSuchKey');
-      return new Map(
-        failures.map(({ Key = '', Code = '', Message = '' }) => {
-          const [code = '', message = ''] = [Code, Message].map((text) =>
-            conceal(text, this.#connection.secrets),
-          );
-          return [Key, itemRefusal(code, message)];
-        }),
-      );
+      const answer = await this.#connection.send({
+        operation: 'other',
+        method: 'POST',
+        query: { delete: '' },
+        headers: {
+          'content-type': 'application/xml',
+          'x-amz-sdk-checksum-algorithm': 'CRC32',
+          'x-amz-checksum-crc32': base64Crc32(body),
+        },
+        body,
+        signal,
+      });
+      return this.#refusalsIn(answer);
     } catch (error) {
       if (!(error instanceof S3Refusal) || !NO_BATCH_DELETE.includes(error.code)) throw error;
       this.#hasBatchDelete = false;
@@ -143,28 +142,42 @@ export class S3Objects implements ObjectRequests {
     { prefix, startAfter, position }: PageRequest,
     signal: AbortSignal | undefined,
   ): Promise<BucketPage> {
-    const begin =
+    const begin: Record<string, string> =
       position !== undefined
-        ? { ContinuationToken: position }
-        : startAfter !== undefined && { StartAfter: startAfter };
-    const { output, headers } = await this.#connection.command(signal, (sdk, options) =>
-      sdk.send(new ListObjectsV2Command({ Bucket: this.#config.bucket, Prefix: prefix, ...begin }), options),
-    );
-    const { Contents = [], KeyCount = 0, IsTruncated, NextContinuationToken } = output;
-    if (KeyCount > Contents.length) throw brokenAnswer('it has fewer objects than it claims');
-    if (IsTruncated === undefined) throw brokenAnswer('it does not say whether it is the last page');
-    if (Contents.some(({ Key }) => Key?.startsWith(prefix) !== true))
+        ? { 'continuation-token': position }
+        : startAfter !== undefined
+          ? { 'start-after': startAfter }
+          : {};
+    const answer = await this.#connection.send({
+      operation: 'other',
+      method: 'GET',
+      query: { 'list-type': '2', prefix, ...begin },
+      isRepeatable: true,
+      signal,
+    });
+    const { objects, isTruncated, nextToken } = parseListing(documentOf(answer, LISTING));
+    if (objects.some(({ key }) => !key.startsWith(prefix) || key === ''))
       throw brokenAnswer('it has a name outside the prefix that was asked for');
     // Without a token, the page counts as its own next one.
-    const next = IsTruncated
-      ? nextPosition(position ?? '', NextContinuationToken ?? position ?? '')
-      : undefined;
-    const objects = Contents.map(({ Key = '', Size = 0, ETag, LastModified }) => ({
-      key: Key,
-      sizeBytes: Size,
-      etag: plainEtag(ETag),
-      createdAtMs: LastModified?.getTime() ?? 0,
-    }));
-    return { objects, next, storeTimeMs: dateMs(headers.date) };
+    const next = isTruncated ? nextPosition(position ?? '', nextToken ?? position ?? '') : undefined;
+    return { objects, next, storeTimeMs: dateMs(answer.headers['date']) };
+  }
+
+  /** By path. An answer without a document has none. */
+  #refusalsIn(answer: TransportAnswer): ReadonlyMap<string, S3Refusal> {
+    if (answer.body.byteLength === 0) return new Map();
+    const items = parseDeleteErrors(documentOf(answer));
+    const { secrets } = this.#connection;
+    return new Map(
+      items
+        .filter(({ code }) => code !== 'NoSuchKey')
+        .map(({ key, code, message }) => [
+          key,
+          itemRefusal(conceal(code, secrets), conceal(message, secrets)),
+        ]),
+    );
   }
 }
+
+/** A listing must not be taken for another one: it would show nothing. */
+const LISTING = /^(\w+:)?ListBucketResult$/;

@@ -1,12 +1,12 @@
 /** Lists the incomplete uploads of a bucket, page by page. */
 
-import { ListMultipartUploadsCommand, type ListMultipartUploadsOutput } from '@aws-sdk/client-s3';
 import { encodeToken, objectError, PART_SIZE_UNKNOWN } from '@holdfast/cloud-http';
 import { isObjectKey, type OpenUpload } from '@holdfast/core/contract';
+import { documentOf, parseUploadList, type UploadList } from './answers.ts';
 import type { S3UploadHome, Token } from './upload.ts';
 
 interface Page {
-  readonly output: ListMultipartUploadsOutput;
+  readonly list: UploadList;
   /**
    * MinIO (of February 2026) treats a prefix as a whole key. Without a prefix it lists all uploads
    * of the bucket that it still knows.
@@ -22,49 +22,51 @@ export async function* listUploads(
   const { root, uri } = store.config;
   const path = root + prefix;
   let asked = path;
-  let position = { KeyMarker: '', UploadIdMarker: '' };
+  let position = { keyMarker: '', uploadIdMarker: '' };
   for (;;) {
-    const { output, isPrefixWholeKey } = await store.calls.run(
-      { action: 'list the uploads of', signal },
-      () => requestPage(store, asked, position, signal),
+    const { list, isPrefixWholeKey } = await store.calls.run({ action: 'list the uploads of', signal }, () =>
+      requestPage(store, asked, position, signal),
     );
     if (isPrefixWholeKey && asked !== '') {
       asked = '';
       continue;
     }
-    for (const { Key = '', UploadId = '', Initiated } of output.Uploads ?? []) {
-      const key = Key.slice(root.length);
-      if (!Key.startsWith(path) || !isObjectKey(key)) continue;
-      const token: Token = { key, uploadId: UploadId, partSizeBytes: PART_SIZE_UNKNOWN, checksum: 'none' };
-      yield { key, token: encodeToken(token), beganAtMs: Initiated?.getTime() ?? 0 };
+    for (const { key: found, uploadId, beganAtMs } of list.uploads) {
+      const key = found.slice(root.length);
+      if (!found.startsWith(path) || !isObjectKey(key)) continue;
+      const token: Token = { key, uploadId, partSizeBytes: PART_SIZE_UNKNOWN, checksum: 'none' };
+      yield { key, token: encodeToken(token), beganAtMs };
     }
-    if (output.IsTruncated !== true) return;
-    const { NextKeyMarker: KeyMarker = '', NextUploadIdMarker: UploadIdMarker = '' } = output;
-    if (KeyMarker === position.KeyMarker && UploadIdMarker === position.UploadIdMarker)
+    if (!list.isTruncated) return;
+    const { nextKeyMarker: keyMarker, nextUploadIdMarker: uploadIdMarker } = list;
+    if (keyMarker === position.keyMarker && uploadIdMarker === position.uploadIdMarker)
       throw objectError(
         'Unexpected',
         { store: uri },
         'returned a page of uploads that does not name the next page',
       );
-    position = { KeyMarker, UploadIdMarker };
+    position = { keyMarker, uploadIdMarker };
   }
 }
 
 async function requestPage(
-  { config, connection }: S3UploadHome,
-  Prefix: string,
-  { KeyMarker, UploadIdMarker }: { KeyMarker: string; UploadIdMarker: string },
+  { connection }: S3UploadHome,
+  prefix: string,
+  { keyMarker, uploadIdMarker }: { keyMarker: string; uploadIdMarker: string },
   signal: AbortSignal | undefined,
 ): Promise<Page> {
-  const { output, headers } = await connection.command(signal, (sdk, options) =>
-    sdk.send(
-      new ListMultipartUploadsCommand({
-        Bucket: config.bucket,
-        ...(Prefix !== '' && { Prefix }),
-        ...(KeyMarker !== '' && { KeyMarker, UploadIdMarker }),
-      }),
-      options,
-    ),
-  );
-  return { output, isPrefixWholeKey: headers['server'] === 'MinIO' };
+  const answer = await connection.send({
+    operation: 'other',
+    method: 'GET',
+    query: {
+      uploads: '',
+      ...(prefix !== '' && { prefix }),
+      ...(keyMarker !== '' && { 'key-marker': keyMarker, 'upload-id-marker': uploadIdMarker }),
+    },
+    isRepeatable: true,
+    signal,
+  });
+  // A listing must not be taken for another one: it would show nothing.
+  const list = parseUploadList(documentOf(answer, /^(\w+:)?ListMultipartUploadsResult$/));
+  return { list, isPrefixWholeKey: answer.headers['server'] === 'MinIO' };
 }

@@ -48,8 +48,8 @@ export class S3Store extends CloudStore {
   readonly #uploads: S3UploadHome;
 
   constructor(config: S3Config, connection: S3Connection) {
-    const { uri, root, profile, customerKey } = config;
-    const subject = { store: uri, profile, hasCustomerKey: customerKey !== undefined };
+    const { uri, root, customerKey } = config;
+    const subject = { store: uri, hasCustomerKey: customerKey !== undefined };
     const objects = new S3Objects(config, connection);
     const capabilities = { ...CAPABILITIES, verifiesChecksums: config.checksum !== 'none' };
     super({

@@ -1,11 +1,4 @@
 import {
-  AbortMultipartUploadCommand,
-  CompleteMultipartUploadCommand,
-  CreateMultipartUploadCommand,
-  ListPartsCommand,
-  UploadPartCopyCommand,
-} from '@aws-sdk/client-s3';
-import {
   base64Crc,
   type Completion,
   crcOfBase64,
@@ -18,10 +11,12 @@ import {
   type PartsPage,
   PartUpload,
   plainEtag,
+  textOf,
   type UploadHome,
   type UploadToken,
 } from '@holdfast/cloud-http';
 import type { CallOptions, ObjectInfo, PartOptions, PartReceipt } from '@holdfast/core/contract';
+import { completionXml, documentOf, parsePartList } from './answers.ts';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { foreignSuccess, S3Refusal } from './errors.ts';
@@ -56,19 +51,21 @@ export async function beginUpload(
   signal: AbortSignal | undefined,
 ): Promise<S3Upload> {
   const begin = async (checksum: S3Config['checksum']) => {
-    const { output, headers } = await home.connection.command(signal, (sdk, options) =>
-      sdk.send(
-        new CreateMultipartUploadCommand({
-          Bucket: home.config.bucket,
-          Key: path,
-          ...(checksum !== 'none' && { ChecksumAlgorithm: 'CRC32C' }),
-          ...(checksum === 'full' && { ChecksumType: 'FULL_OBJECT' }),
-        }),
-        options,
-      ),
-    );
-    if (!output.UploadId) throw foreignSuccess({ status: 200, headers });
-    return new S3Upload(home, path, { key, uploadId: output.UploadId, partSizeBytes, checksum });
+    const answer = await home.connection.send({
+      operation: 'beginUpload',
+      method: 'POST',
+      key: path,
+      query: { uploads: '' },
+      headers: {
+        ...(checksum !== 'none' && { 'x-amz-checksum-algorithm': 'CRC32C' }),
+        ...(checksum === 'full' && { 'x-amz-checksum-type': 'FULL_OBJECT' }),
+      },
+      signal,
+    });
+    const xml = documentOf(answer);
+    const uploadId = textOf(xml, 'UploadId');
+    if (!uploadId) throw foreignSuccess(answer);
+    return new S3Upload(home, path, { key, uploadId, partSizeBytes, checksum });
   };
   try {
     return await begin(home.checksum);
@@ -98,14 +95,15 @@ export function uploadOf(home: S3UploadHome, placeOf: (key: string) => ObjectPla
 
 export class S3Upload extends PartUpload {
   readonly #connection: S3Connection;
-  /** Names the upload in each request. */
-  readonly #names: { readonly Bucket: string; readonly Key: string; readonly UploadId: string };
+  readonly #path: string;
+  readonly #uploadId: string;
   readonly #checksum: S3Config['checksum'];
 
   constructor(home: S3UploadHome, path: string, token: Token) {
     super(home, token);
     this.#connection = home.connection;
-    this.#names = { Bucket: home.config.bucket, Key: path, UploadId: token.uploadId };
+    this.#path = path;
+    this.#uploadId = token.uploadId;
     this.#checksum = token.checksum;
   }
 
@@ -119,20 +117,21 @@ export class S3Upload extends PartUpload {
     { signal }: CallOptions,
   ): Promise<PartReceipt> {
     return this.run('copy a part of', signal, async () => {
-      const { output, headers } = await this.#connection.command(signal, (sdk, options) =>
-        sdk.send(
-          new UploadPartCopyCommand({
-            ...this.#names,
-            PartNumber: index + 1,
-            CopySource: source,
-            CopySourceRange: `bytes=${start}-${end - 1}`,
-          }),
-          options,
-        ),
-      );
-      const { ETag: etag, ChecksumCRC32C: checksum } = output.CopyPartResult ?? {};
-      if (!etag) throw foreignSuccess({ status: 200, headers });
-      const crc32c = crcOfBase64(checksum);
+      const answer = await this.#connection.send({
+        operation: 'other',
+        method: 'PUT',
+        key: this.#path,
+        query: { partNumber: String(index + 1), uploadId: this.#uploadId },
+        headers: {
+          'x-amz-copy-source': source,
+          'x-amz-copy-source-range': `bytes=${start}-${end - 1}`,
+        },
+        signal,
+      });
+      const xml = documentOf(answer);
+      const etag = textOf(xml, 'ETag');
+      if (!etag) throw foreignSuccess(answer);
+      const crc32c = crcOfBase64(textOf(xml, 'ChecksumCRC32C'));
       return {
         index,
         sizeBytes: end - start,
@@ -151,8 +150,8 @@ export class S3Upload extends PartUpload {
     const { headers } = await this.#connection.send({
       operation: 'putPart',
       method: 'PUT',
-      key: this.#names.Key,
-      query: { partNumber: String(index + 1), uploadId: this.#names.UploadId },
+      key: this.#path,
+      query: { partNumber: String(index + 1), uploadId: this.#uploadId },
       headers: hasChecksum ? { 'x-amz-checksum-crc32c': base64Crc(crc32c) } : {},
       body: bytes,
       isRepeatable: true,
@@ -166,22 +165,26 @@ export class S3Upload extends PartUpload {
     position: string | undefined,
     signal: AbortSignal | undefined,
   ): Promise<PartsPage> {
-    const marker = position !== undefined && { PartNumberMarker: position };
-    const { output } = await this.#connection.command(signal, (sdk, options) =>
-      sdk.send(new ListPartsCommand({ ...this.#names, ...marker }), options),
-    );
-    const { Parts = [], IsTruncated, NextPartNumberMarker: next } = output;
-    const parts = Parts.map(({ PartNumber = 0, Size: sizeBytes = 0, ...part }) => {
-      const crc32c = crcOfBase64(part.ChecksumCRC32C);
-      const etag = plainEtag(part.ETag);
-      return {
-        index: PartNumber - 1,
-        sizeBytes,
-        ...(crc32c === undefined ? md5OfEtag(etag) : { crc32c }),
-        etag,
-      };
+    const answer = await this.#connection.send({
+      operation: 'listParts',
+      method: 'GET',
+      key: this.#path,
+      query: {
+        uploadId: this.#uploadId,
+        ...(position !== undefined && { 'part-number-marker': position }),
+      },
+      isRepeatable: true,
+      signal,
     });
-    return { parts, next: IsTruncated ? nextPosition(position ?? '', next ?? position ?? '') : undefined };
+    const list = parsePartList(documentOf(answer));
+    const parts = list.parts.map(({ number, sizeBytes, etag, crc32c: checksum }) => {
+      const crc32c = crcOfBase64(checksum);
+      return { index: number - 1, sizeBytes, ...(crc32c === undefined ? md5OfEtag(etag) : { crc32c }), etag };
+    });
+    const next = list.isTruncated
+      ? nextPosition(position ?? '', list.nextMarker ?? position ?? '')
+      : undefined;
+    return { parts, next };
   }
 
   protected async sendCompletion(
@@ -189,34 +192,43 @@ export class S3Upload extends PartUpload {
     { sizeBytes, crc32c, signal }: Completion,
   ): Promise<Omit<ObjectInfo, 'key'>> {
     const hasCrcs = this.#checksum !== 'none';
-    const Parts = parts.map((part) => ({
-      PartNumber: part.index + 1,
-      ETag: part.etag,
-      ...(hasCrcs && part.crc32c !== undefined && { ChecksumCRC32C: base64Crc(part.crc32c) }),
-    }));
-    const { output, headers } = await this.#connection.command(signal, (sdk, options) =>
-      sdk.send(
-        new CompleteMultipartUploadCommand({
-          ...this.#names,
-          MultipartUpload: { Parts },
-          ...(this.#checksum === 'full' && {
-            ChecksumType: 'FULL_OBJECT',
-            // For zero bytes MinIO computes an invalid checksum.
-            ...(sizeBytes > 0 && crc32c !== undefined && { ChecksumCRC32C: base64Crc(crc32c) }),
-            MpuObjectSize: sizeBytes,
-          }),
-        }),
-        options,
-      ),
+    const body = completionXml(
+      parts.map((part) => ({
+        number: part.index + 1,
+        etag: part.etag,
+        crc32c: hasCrcs && part.crc32c !== undefined ? base64Crc(part.crc32c) : undefined,
+      })),
     );
-    return { sizeBytes, etag: plainEtag(output.ETag), createdAtMs: dateMs(headers.date) };
+    const answer = await this.#connection.send({
+      operation: 'complete',
+      method: 'POST',
+      key: this.#path,
+      query: { uploadId: this.#uploadId },
+      headers: {
+        'content-type': 'application/xml',
+        ...(this.#checksum === 'full' && {
+          'x-amz-checksum-type': 'FULL_OBJECT',
+          // For zero bytes MinIO computes an invalid checksum.
+          ...(sizeBytes > 0 && crc32c !== undefined && { 'x-amz-checksum-crc32c': base64Crc(crc32c) }),
+          'x-amz-mp-object-size': String(sizeBytes),
+        }),
+      },
+      body,
+      signal,
+    });
+    const xml = documentOf(answer);
+    return { sizeBytes, etag: plainEtag(textOf(xml, 'ETag')), createdAtMs: dateMs(answer.headers['date']) };
   }
 
   protected async sendAbort(signal: AbortSignal | undefined): Promise<void> {
     try {
-      await this.#connection.command(signal, (sdk, options) =>
-        sdk.send(new AbortMultipartUploadCommand(this.#names), options),
-      );
+      await this.#connection.send({
+        operation: 'other',
+        method: 'DELETE',
+        key: this.#path,
+        query: { uploadId: this.#uploadId },
+        signal,
+      });
     } catch (error) {
       if (!(error instanceof S3Refusal && error.code === 'NoSuchUpload')) throw error;
     }
