@@ -10,6 +10,14 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ADAPTERS, type Adapter } from '../bench/adapters/adapters.ts';
 import { type DialectName, startDiscardServer } from '../bench/discard/process.ts';
+import {
+  AUTHORIZED_USER,
+  EXTERNAL_ACCOUNT,
+  type GoogleServices,
+  SERVICE_ACCOUNT,
+  SUBJECT_TOKEN,
+  startGoogleServices,
+} from '../credentials/google-services.ts';
 import { type Ended, holdfast, newPlace, run } from './holdfast-process.ts';
 import { type LoadedModules, loadedModules } from './loaded-modules.ts';
 
@@ -66,11 +74,11 @@ describe('opening one store loads its adapter, and neither an SDK nor what only 
   }
 
   /** Loads what the latest checkpoint of an empty run at this kind of store needs. */
-  async function latestAt(name: DialectName, env?: Readonly<Record<string, string>>) {
+  async function latestAt(name: DialectName, env?: Readonly<Record<string, string>>, settings = '') {
     const adapter = ADAPTERS.find((each) => each.name === name) as Adapter;
     const server = await startDiscardServer(name, join(directory, 'pattern'));
     try {
-      return await latestOf(adapter.uri(server.endpoint, 'run'), env ?? adapter.env);
+      return await latestOf(`${adapter.uri(server.endpoint, 'run')}${settings}`, env ?? adapter.env);
     } finally {
       await server.close();
     }
@@ -81,7 +89,7 @@ describe('opening one store loads its adapter, and neither an SDK nor what only 
     expect(await latestOf(uri, {})).toMatchObject({ stores: ['store-local'], sdks: [], costly: [] });
   });
 
-  test.each(ADAPTERS)('$name, with a key of the environment', async ({ name }) => {
+  test.each(ADAPTERS)('$name, with at most a key of the environment', async ({ name }) => {
     expect(await latestAt(name)).toMatchObject({ stores: [`store-${name}`], sdks: [], costly: [] });
   });
 
@@ -106,6 +114,35 @@ describe('opening one store loads its adapter, and neither an SDK nor what only 
       const keys = '{"Version":1,"AccessKeyId":"any","SecretAccessKey":"any"}';
       const env = filesWith(`credential_process = echo '${keys}'\n`);
       expect((await latestAt('s3', env)).sdks).toEqual(['store-s3']);
+    });
+  });
+
+  describe('GCS with a file', () => {
+    let services: GoogleServices;
+
+    beforeAll(async () => {
+      services = await startGoogleServices();
+    });
+
+    afterAll(() => services.stop());
+
+    async function loadedWith(file: object): Promise<LoadedModules> {
+      const path = join(directory, 'credentials.json');
+      const text = JSON.stringify(file).replaceAll('HOME', directory);
+      writeFileSync(path, text);
+      writeFileSync(join(directory, 'subject'), SUBJECT_TOKEN);
+      return latestAt('gcs', { ...services.env, GOOGLE_APPLICATION_CREDENTIALS: path }, '&auth=true');
+    }
+
+    test.each([
+      ['the key of a service account', SERVICE_ACCOUNT],
+      ['the login of a user', AUTHORIZED_USER],
+    ])('that holds %s', async (_name, file) => {
+      expect(await loadedWith(file)).toMatchObject({ stores: ['store-gcs'], sdks: [] });
+    });
+
+    test('that names another account: the library exchanges its token', async () => {
+      expect((await loadedWith(EXTERNAL_ACCOUNT)).sdks).toEqual(['store-gcs']);
     });
   });
 });

@@ -35,9 +35,8 @@ function sdkOn({ endpoint }: ScriptedS3): aws.S3Client {
   return sdk;
 }
 
-/** Headers that each client sets in its own way, and that mean nothing to the store. */
-const OF_CLIENT =
-  /^(authorization|x-amz-date|host|connection|user-agent|x-amz-user-agent|amz-sdk-.*|x-amz-content-sha256)$/;
+/** Headers that each client sets in its own way, and that mean nothing to it. */
+const OF_CLIENT = /^(authorization|x-amz-date|host|connection|user-agent|x-amz-user-agent|amz-sdk-.*)$/;
 
 function meaningOf({ method, path, query, headers, body, signatureFault }: SeenRequest) {
   const asked = Object.fromEntries([...query].filter(([name]) => name !== 'x-id'));

@@ -221,7 +221,7 @@ describe('keys', () => {
     ]);
   });
 
-  test.each(KEYS)('%j in a command of the SDK too', async (key) => {
+  test.each(KEYS)('%j in the requests of an upload too', async (key) => {
     const server = await scriptedS3(uploadGoesWell);
     const store = await server.open();
     const upload = await store.beginUpload(key, { partSizeBytes: BYTES.byteLength });

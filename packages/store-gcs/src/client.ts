@@ -8,7 +8,7 @@ import {
   type TransportAnswer,
 } from '@holdfast/cloud-http';
 import type { GcsConfig } from './config.ts';
-import type { Tokens } from './credentials.ts';
+import { defaultTokens, type Tokens } from './credentials.ts';
 import { type SettingHeaders, settingHeaders } from './headers.ts';
 
 export interface GcsRequest extends SendOptions {
@@ -24,15 +24,19 @@ export class GcsConnection {
   readonly settings: SettingHeaders;
   readonly #transport: HttpTransport;
   readonly #tokens: Tokens | undefined;
+  readonly #ofTokens: HttpTransport;
   readonly #remedies = new Remedies();
   readonly #server: ReturnType<typeof serverOf>;
   readonly #customerKey: string | undefined;
 
-  /** `tokens`: undefined if the server requires none. */
-  constructor(config: GcsConfig, transport: HttpTransport, tokens: Tokens | undefined) {
+  /**
+   * `ofTokens`: transport to the server that issues tokens; its refusals are `RefusedToken`.
+   */
+  constructor(config: GcsConfig, transport: HttpTransport, ofTokens: HttpTransport) {
     this.settings = settingHeaders(config);
     this.#transport = transport;
-    this.#tokens = tokens;
+    this.#ofTokens = ofTokens;
+    this.#tokens = config.auth ? defaultTokens(config.tokensFrom, ofTokens) : undefined;
     this.#server = serverOf(new URL(config.endpoint));
     this.#customerKey = config.customerKey?.reveal();
   }
@@ -52,8 +56,8 @@ export class GcsConnection {
     return this.#remedies.run(send, ({ status }) => (status === 401 ? renew : undefined));
   }
 
-  close(): Promise<void> {
-    return this.#transport.close();
+  async close(): Promise<void> {
+    await Promise.all([this.#transport.close(), this.#ofTokens.close()]);
   }
 
   #sendWith(token: string | undefined, request: GcsRequest): Promise<TransportAnswer> {

@@ -1,5 +1,28 @@
 import { describe, expect, it } from 'vitest';
-import { credentialsError } from './credentials.ts';
+import { credentialsError, RefusedToken } from './credentials.ts';
+
+describe('what the token server refuses', () => {
+  const refused = (status: number, body: string) =>
+    credentialsError(new RefusedToken({ status, headers: {}, hasBody: true }, body));
+
+  it.each<[string, number, string, string, string]>([
+    [
+      'a key that is gone',
+      400,
+      '{"error":"invalid_grant","error_description":"canary"}',
+      'Denied',
+      'invalid_grant, HTTP 400',
+    ],
+    ['an error of another form', 401, '{"error":{"code":"canary"}}', 'Denied', 'HTTP 401'],
+    ['a page', 403, '<html>canary</html>', 'Denied', 'HTTP 403'],
+    ['half an answer', 403, '{"error":"canary', 'Denied', 'HTTP 403'],
+    ['a server that stumbles', 503, '', 'Unavailable', 'no token at present (RefusedToken, HTTP 503)'],
+  ])('%s', (_name, status, body, code, words) => {
+    const { message, code: found } = refused(status, body);
+    expect([found, message]).toEqual([code, expect.stringContaining(words)]);
+    expect(message).not.toContain('canary');
+  });
+});
 
 describe('what the library fails with', () => {
   const answered = (status: number, message: string) =>

@@ -1,10 +1,19 @@
 /**
  * Tokens of the default credentials: `GOOGLE_APPLICATION_CREDENTIALS`, gcloud's file, workload
- * identity, or the metadata server. The library that finds them is loaded when the first token is
- * needed.
+ * identity, or the metadata server. For a key or a login in a file one request suffices. For all
+ * else Google's library is loaded when the first token is needed.
  */
 
-import { CredentialsError, type Expiring, LibraryFailure, LOGIN_ADVICE, Renewed } from '@holdfast/cloud-http';
+import {
+  CredentialsError,
+  type Expiring,
+  type HttpTransport,
+  LibraryFailure,
+  LOGIN_ADVICE,
+  type RefusedAnswer,
+  Renewed,
+} from '@holdfast/cloud-http';
+import { settingsIn, type TokenForm, tokenForm } from './credentials-file.ts';
 
 /** Allows reading, writing and deleting objects, and reading the bucket's metadata. */
 const SCOPE = 'https://www.googleapis.com/auth/devstorage.read_write';
@@ -13,13 +22,56 @@ const REQUEST_TIMEOUT_MS = 10_000;
 
 export type Tokens = Renewed<string>;
 
-/** `from`: source of the tokens, for messages. */
-export function defaultTokens(from: string): Tokens {
+/** Google's server that issues tokens. */
+const TOKEN_SERVER = {
+  protocol: 'https:',
+  hostname: 'oauth2.googleapis.com',
+  port: 443,
+  path: '/token',
+} as const;
+
+/** Google refused to issue a token. Only its code is kept, in the form of `LibraryFailure`. */
+export class RefusedToken extends Error {
+  readonly status: number;
+  readonly response: { readonly status: number; readonly data: { readonly error: unknown } };
+
+  constructor({ status }: RefusedAnswer, body: string) {
+    super(`HTTP ${status}`);
+    this.name = 'RefusedToken';
+    this.status = status;
+    const { error } = settingsIn(body);
+    this.response = { status, data: { error } };
+  }
+}
+
+/**
+ * `from`: source of the tokens, for messages. `transport`: to Google's token server; its refusals
+ * are `RefusedToken`.
+ */
+export function defaultTokens(from: string, transport: HttpTransport): Tokens {
   return new Renewed({
-    fetch: fetchDefaultToken,
+    fetch: async (signal) => {
+      const form = await tokenForm(SCOPE);
+      return form === undefined ? fetchDefaultToken(signal) : fetchToken(transport, form, signal);
+    },
     source: () => from,
     failure: credentialsError,
   });
+}
+
+async function fetchToken(
+  transport: HttpTransport,
+  { body, secrets }: TokenForm,
+  signal: AbortSignal,
+): Promise<Expiring<string>> {
+  const headers = { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' };
+  const request = { ...TOKEN_SERVER, method: 'POST', headers, secrets, body: new TextEncoder().encode(body) };
+  const answer = await transport.send(request, { signal });
+  const { access_token: token, expires_in: lifeS } = settingsIn(new TextDecoder().decode(answer.body));
+  // It was truncated, or a proxy has answered.
+  if (typeof token !== 'string' || token === '')
+    throw new CredentialsError('Unavailable', `no token at present (${TOKEN_SERVER.hostname} sent none)`);
+  return { value: token, expiresAtMs: typeof lifeS === 'number' ? Date.now() + lifeS * 1000 : undefined };
 }
 
 /**

@@ -6,7 +6,7 @@ import { HttpTransport, trustedCertificates } from '@holdfast/cloud-http';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { GcsConnection } from './client.ts';
 import { type GcsEnvironment, parseGcsConfig } from './config.ts';
-import { defaultTokens } from './credentials.ts';
+import { RefusedToken } from './credentials.ts';
 import { isErrorOfSuccess, refusalOf } from './errors.ts';
 import { GcsStore } from './store.ts';
 
@@ -20,15 +20,17 @@ export { type GcsConfig, type GcsEnvironment, parseGcsConfig, type UploadStrateg
  */
 export async function openGcsStore(uri: string, env: GcsEnvironment): Promise<ObjectStore> {
   const config = parseGcsConfig(uri, env);
-  const { ca, proxies, auth } = config;
+  const { ca, proxies } = config;
   const transport = new HttpTransport({
     ca: await trustedCertificates({ ca }),
     proxies,
     refusalOf,
     isRefusedSuccess: isErrorOfSuccess,
   });
-  return new GcsStore(
-    config,
-    new GcsConnection(config, transport, auth ? defaultTokens(config.tokensFrom) : undefined),
-  );
+  // `ca` is for the store alone.
+  const ofTokens = new HttpTransport({
+    proxies,
+    refusalOf: (answer, body) => new RefusedToken(answer, body),
+  });
+  return new GcsStore(config, new GcsConnection(config, transport, ofTokens));
 }
