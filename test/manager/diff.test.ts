@@ -71,7 +71,7 @@ describe('diff by file', () => {
     expect(files.map(({ change, tensors }) => [change, tensors])).toEqual([['same', null]]);
   });
 
-  test('BLAKE3 decides where both have it, else the CRC32C', () => {
+  test('BLAKE3 decides where both have it, else the CRC32C of the file and of parts of one size', () => {
     const file = (fields: Partial<FileRecord>): FileRecord => ({
       ...{ name: 'a', key: 'k', sizeBytes: 3, crc32c: 7, partSizeBytes: 3, mode: 0, mtimeMs: 0 },
       ...{ partCrc32c: new Uint8Array(4), blake3: new Uint8Array(0) },
@@ -85,6 +85,10 @@ describe('diff by file', () => {
     expect(change({ blake3: one }, {})).toEqual(['same']);
     expect(change({}, { crc32c: 8 })).toEqual(['changed']);
     expect(change({}, { sizeBytes: 4 })).toEqual(['changed']);
+    const otherParts = { partCrc32c: bytes(4, 3) };
+    expect(change({}, otherParts)).toEqual(['changed']);
+    expect(change({}, { ...otherParts, partSizeBytes: 2 })).toEqual(['same']);
+    expect(change({ blake3: one }, { ...otherParts, blake3: one })).toEqual(['same']);
   });
 
   test('a version that is not there, no run, and a version below 0 are said', async () => {
