@@ -35,7 +35,7 @@ function sdkOn({ endpoint }: ScriptedS3): aws.S3Client {
   return sdk;
 }
 
-/** Headers that each client sets in its own way, and that mean nothing to it. */
+/** Headers that each client sets in its own way, and that mean nothing to the store. */
 const OF_CLIENT = /^(authorization|x-amz-date|host|connection|user-agent|x-amz-user-agent|amz-sdk-.*)$/;
 
 function meaningOf({ method, path, query, headers, body, signatureFault }: SeenRequest) {
