@@ -14,10 +14,18 @@ const LIBRARY = ['index', 'training', 'elasticdl'];
 const [, packageDirectory] = process.argv.slice(2);
 const isPackage = packageDirectory !== undefined;
 
+/** What a transfer worker loads, by the name of its piece. The main thread finds it beside its own. */
+const OF_WORKERS = {
+  'transfer-worker': '../core/src/workers/thread.ts',
+  'checksum-service': '../core/src/workers/checksum-service.ts',
+  'http-service': '../cloud-http/src/http-service.ts',
+};
+
 const OPTIONS = {
   absWorkingDir: HERE,
   entryPoints: [
     { in: 'src/main.ts', out: isPackage ? 'command' : ENTRY },
+    ...Object.entries(OF_WORKERS).map(([name, path]) => ({ in: path, out: `pieces/${name}` })),
     ...(isPackage ? LIBRARY.map((name) => ({ in: `../holdfast/src/${name}.ts`, out: name })) : []),
   ],
   outdir: packageDirectory ?? DIST,
@@ -82,7 +90,26 @@ function namedAsInNode(found) {
   };
 }
 
-const { metafile } = await build({ ...OPTIONS, plugins: [namedAsInNode(await importsOfCommonJs())] });
+/** In a bundle the modules of workers are pieces. Code that looks for them is in a piece, or beside them all. */
+const ofWorkers = {
+  name: 'modules-of-workers',
+  setup({ onLoad }) {
+    onLoad({ filter: /\/(worker-files|service-file)\.ts$/ }, () => ({
+      contents: `
+        const pieces = new URL(/\\/pieces\\/[^/]*$/.test(import.meta.url) ? './' : './pieces/', import.meta.url);
+        const piece = (name) => new URL(name + '.mjs', pieces);
+        export const THREAD_FILE = piece('transfer-worker');
+        export const CHECKSUM_SERVICE = piece('checksum-service');
+        export const HTTP_SERVICE = piece('http-service');
+        export const THREAD_FLAGS = [];`,
+    }));
+  },
+};
+
+const { metafile } = await build({
+  ...OPTIONS,
+  plugins: [namedAsInNode(await importsOfCommonJs()), ofWorkers],
+});
 if (isPackage) writeFileSync(`${packageDirectory}.inputs.json`, JSON.stringify(Object.keys(metafile.inputs)));
 else replaceCommand();
 

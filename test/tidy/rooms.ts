@@ -8,7 +8,7 @@ import { importsOf } from './syntax.ts';
 
 const CORE = 'packages/core/src/';
 
-const FOLDERS = ['contract', 'format', 'plan', 'transfer', 'manager', 'election'];
+const FOLDERS = ['contract', 'format', 'plan', 'workers', 'transfer', 'manager', 'election'];
 
 /** The folders of `manager`. Its own files come last. */
 const ROOMS = ['records', 'catalog', 'run', 'read', 'commit', 'save', 'keep', 'move', 'mend'];

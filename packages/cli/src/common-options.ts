@@ -127,6 +127,11 @@ export const concurrency = value(
   'requests in flight; default: what suits the store',
   parseWhole(1, 1024),
 );
+export const workers = value(
+  '--workers <n>',
+  'threads beside the main one; default: as many as pay, none on two processors',
+  parseWhole(0, SETTINGS.workers.max),
+);
 export const buffer = value(
   '--buffer <size>',
   'memory for data in flight, such as 1GiB; default 256MiB',

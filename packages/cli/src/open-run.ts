@@ -18,7 +18,7 @@ import {
 } from '@holdfast/core/contract';
 import { askOnceMore } from './ask-once-more.ts';
 import type { Call } from './command.ts';
-import { buffer, concurrency, givenText, limitRate, versionOf } from './common-options.ts';
+import { buffer, concurrency, givenText, limitRate, versionOf, workers } from './common-options.ts';
 import type { Job } from './env.ts';
 import { printable } from './format.ts';
 import { repeatNotes } from './repeat-notes.ts';
@@ -118,10 +118,12 @@ function settingsOf(call: Call): Partial<Settings> {
   const bufferBytes = call.get(buffer);
   const requests = call.get(concurrency);
   const saveBytesPerSecondMax = call.get(limitRate);
+  const threads = call.get(workers);
   return {
     ...(saveBytesPerSecondMax === undefined ? {} : { saveBytesPerSecondMax }),
     ...(bufferBytes === undefined ? {} : { bufferBytes }),
     ...(requests === undefined ? {} : { concurrency: requests }),
+    ...(threads === undefined ? {} : { workers: threads }),
   };
 }
 

@@ -3,6 +3,7 @@
  * proxy is needed.
  */
 
+import { type TransferWorkers, workersOf } from '@holdfast/core/contract';
 import { DirectHttpClient, DirectHttpError, type DirectRequest, type Into } from '@holdfast/direct-http';
 import { ConnectionQueue } from './connection-queue.ts';
 import type { RefusedAnswer } from './errors.ts';
@@ -11,6 +12,7 @@ import { told } from './plain-error.ts';
 import { type HttpProxy, type Proxies, ProxyRefusal } from './proxy.ts';
 import { conceal } from './secret.ts';
 import { unwritableRequest } from './unwritable.ts';
+import { WorkerHttp } from './worker-http.ts';
 
 export type { Into };
 
@@ -89,6 +91,8 @@ export interface TransportOptions {
 
 export class HttpTransport {
   readonly #direct: DirectHttpClient;
+  /** For requests whose bytes lie in memory of these workers. */
+  readonly #ofWorkers = new Map<TransferWorkers, WorkerHttp>();
   readonly #options: TransportOptions;
   readonly #queue = new ConnectionQueue(CONNECTIONS_MAX);
   /**
@@ -145,6 +149,7 @@ export class HttpTransport {
       // A client that could not be made has nothing to close.
       await nodeHttp.then((made) => made.close()).catch(() => undefined);
     }
+    for (const http of this.#ofWorkers.values()) http.close();
     await this.#direct.close();
   }
 
@@ -156,13 +161,25 @@ export class HttpTransport {
     const sent: DirectRequest = { ...request, signal, onBytes, into, isRepeatable, bodyBytesMax };
     if (this.#isLenient || proxy !== undefined) return this.#throughNode(sent, proxy);
     try {
-      return await this.#direct.request(sent);
+      return await this.#clientFor(sent).request(sent);
     } catch (error) {
       if (!(error instanceof DirectHttpError) || !NEEDS_LENIENCE.includes(error.code)) throw error;
       this.#isLenient = true; // Use `node:http` from now on: it accepts more variants of HTTP.
       if (sent.isRepeatable !== true) throw error;
       return this.#throughNode(sent, undefined);
     }
+  }
+
+  #clientFor({ body, into }: DirectRequest): Pick<DirectHttpClient, 'request'> {
+    const workers = workersOf(body ?? into?.buffer);
+    if (workers === undefined) return this.#direct;
+    let http = this.#ofWorkers.get(workers);
+    if (http === undefined) {
+      const limits = { connectionsMax: CONNECTIONS_MAX, idleTimeoutMs: IDLE_TIMEOUT_MS };
+      http = new WorkerHttp(workers, { ...limits, ca: this.#options.ca });
+      this.#ofWorkers.set(workers, http);
+    }
+    return http.isUsable ? http : this.#direct;
   }
 
   async #throughNode(request: DirectRequest, proxy: HttpProxy | undefined): Promise<TransportAnswer> {

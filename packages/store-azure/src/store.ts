@@ -41,6 +41,7 @@ const CAPABILITIES: StoreCapabilities = {
   preferredConcurrency: 64,
   // A connection carries some 60 MB/s or more: this fills 10 Gbit/s.
   preferredPartConcurrency: 16,
+  takesSharedMemory: true,
 };
 
 export class AzureStore extends CloudStore {

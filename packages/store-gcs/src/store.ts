@@ -48,6 +48,7 @@ const CAPABILITIES: StoreCapabilities = {
   preferredConcurrency: 64,
   // GCS serves 50 to 100 MB/s per connection: this fills 10 Gbit/s.
   preferredPartConcurrency: 16,
+  takesSharedMemory: true,
 };
 
 const BY_STRATEGY: Readonly<Record<UploadStrategy, Partial<StoreCapabilities>>> = {

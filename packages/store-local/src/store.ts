@@ -72,6 +72,7 @@ const CAPABILITIES: StoreCapabilities = {
   preferredConcurrency: 32,
   // libuv's number of threads keeps a disk busy. More would only use more memory.
   preferredPartConcurrency: 4,
+  takesSharedMemory: true,
 };
 
 /** Limit on files kept open for reads of ranges. */

@@ -39,6 +39,7 @@ const CAPABILITIES: StoreCapabilities = {
   preferredConcurrency: 64,
   // S3 serves some 90 MB/s per connection: this fills 10 Gbit/s.
   preferredPartConcurrency: 16,
+  takesSharedMemory: true,
 };
 
 export class S3Store extends CloudStore {

@@ -1,6 +1,6 @@
 import type { CheckpointReference, DiffResult, FileDiff } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, concurrency } from '../common-options.ts';
+import { buffer, concurrency, workers } from '../common-options.ts';
 import { diffText } from '../diff-text.ts';
 import { formatBytes, formatPlural } from '../format.ts';
 import { type JsonObject, jsonId, toJson } from '../json.ts';
@@ -22,7 +22,7 @@ export const diff: Command = {
     'A and B are versions (V@L: version V of lineage L), or the word latest. Files are compared by the sizes and checksums ' +
     'in their records, without reading them. If *.safetensors files differ, their headers show which tensors were added, removed or reshaped.',
   operands: 'URI A B',
-  options: [tensors, concurrency, buffer],
+  options: [tensors, concurrency, workers, buffer],
   examples: [
     'holdfast diff "file://$PWD/run" 1200 latest',
     'holdfast diff "file://$PWD/run" 1200 latest --tensors --json',

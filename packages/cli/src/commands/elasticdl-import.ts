@@ -1,7 +1,7 @@
 import { CheckpointError, type ProgressEvent, type RunManager } from '@holdfast/core/contract';
 import type { FoundVersion, ImportAllResult, ImportResult, Place } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, concurrency, limitRate, meta, metric, version } from '../common-options.ts';
+import { buffer, concurrency, limitRate, meta, metric, version, workers } from '../common-options.ts';
 import { sum } from '../elasticdl/model-summary.ts';
 import { openFileAt, openVersionAt, withForeignPlace } from '../elasticdl/open-shards.ts';
 import { numbering } from '../elasticdl/options.ts';
@@ -28,7 +28,7 @@ export const elasticdlImport: Command = {
     'Nothing is committed before structure and ids are checked.\n' +
     'It can be repeated: files that are already in the run are not sent again.',
   operands: 'FILE|DIR|URI RUN',
-  options: [version, all, as, metric, meta, numbering, concurrency, buffer, limitRate],
+  options: [version, all, as, metric, meta, numbering, concurrency, workers, buffer, limitRate],
   examples: [
     'holdfast elasticdl import ./checkpoint_dir "file://$PWD/run" --metric auc=0.81 --metric loss=0.43',
     'holdfast elasticdl import ./checkpoint_dir "file://$PWD/history" --all',

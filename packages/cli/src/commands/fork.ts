@@ -1,6 +1,6 @@
 import { type ForkResult, isCheckpointError } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, concurrency, limitRate } from '../common-options.ts';
+import { buffer, concurrency, limitRate, workers } from '../common-options.ts';
 import { formatBytes, formatPlural } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
@@ -17,7 +17,7 @@ export const fork: Command = {
     'Without @V it takes the latest. Digits after the last @ are the version: if a URI itself ends in @ and digits, ' +
     'append the version too. URI2 must be new, or a run without checkpoints. The run at URI does not change.',
   operands: 'URI@V URI2',
-  options: [concurrency, buffer, limitRate],
+  options: [concurrency, workers, buffer, limitRate],
   examples: [
     'holdfast fork "file://$PWD/run@1200" "file://$PWD/other-learning-rate"',
     'holdfast fork "file://$PWD/run" "file://$PWD/fine-tuning"',

@@ -7,7 +7,7 @@ import {
   WATCH_INTERVAL_MS_MIN,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, concurrency, limitRate } from '../common-options.ts';
+import { buffer, concurrency, limitRate, workers } from '../common-options.ts';
 import { formatBytes, formatCount, formatPlural, printable } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
@@ -41,7 +41,7 @@ export const mirror: Command = {
     'Copies the versions that TO does not have yet, lowest first. TO is a separate run, and complete at every moment.\n' +
     'You can stop it at any time, and run it again to continue. It takes over TO from any process that writes there.',
   operands: 'FROM TO',
-  options: [version, since, latest, watch, interval, skipCorrupt, concurrency, buffer, limitRate],
+  options: [version, since, latest, watch, interval, skipCorrupt, concurrency, workers, buffer, limitRate],
   examples: [
     'holdfast mirror "file://$PWD/run" "file://$PWD/copy"',
     'holdfast mirror "file://$PWD/run" "file://$PWD/best" --latest',

@@ -6,7 +6,7 @@ import {
   type RunManager,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, checkpointOrLatest, concurrency, foundText, versionOf } from '../common-options.ts';
+import { buffer, checkpointOrLatest, concurrency, foundText, versionOf, workers } from '../common-options.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { JOB_OPTIONS, jobOfLife, VoidedWarnings } from '../job.ts';
 import { jsonId, jsonVersion } from '../json.ts';
@@ -46,7 +46,7 @@ export const restore: Command = {
   operands: 'URI DIR',
   options: [
     ...[checkpointOrLatest, only, mtimes, ...REPLACE_OPTIONS, onCorrupt],
-    ...[...JOB_OPTIONS, concurrency, buffer],
+    ...[...JOB_OPTIONS, concurrency, workers, buffer],
   ],
   examples: [
     'holdfast restore "file://$PWD/run" ./resume',

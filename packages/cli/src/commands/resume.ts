@@ -1,6 +1,6 @@
 import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, concurrency } from '../common-options.ts';
+import { buffer, concurrency, workers } from '../common-options.ts';
 import { printable } from '../format.ts';
 import { JOB_OPTIONS } from '../job.ts';
 import { takeUriFirst } from '../operands.ts';
@@ -23,7 +23,7 @@ export const resume: Command = {
     'failure: a script that continued after it would train from the beginning although there is a checkpoint.\n' +
     '--life (with --attempt and --writer): as in `restore`.',
   operands: 'URI DIR',
-  options: [orStartFresh, mtimes, onCorrupt, ...JOB_OPTIONS, concurrency, buffer],
+  options: [orStartFresh, mtimes, onCorrupt, ...JOB_OPTIONS, concurrency, workers, buffer],
   examples: [
     'holdfast resume "file://$PWD/run" ./ckpt --or-start-fresh || exit 1',
     'holdfast resume "file://$PWD/run" ./ckpt --or-start-fresh --json',

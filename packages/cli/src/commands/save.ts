@@ -15,6 +15,7 @@ import {
   metric,
   timeout,
   version as versionOption,
+  workers,
 } from '../common-options.ts';
 import { CONSISTENCY_OPTIONS, consistencyOf } from '../consistency-options.ts';
 import type { Job } from '../env.ts';
@@ -90,7 +91,7 @@ export const save: Command = {
     ...[exclude, links, dedupe, onStale, shouldChange, afterSigterm, force],
     ...CONSISTENCY_OPTIONS,
     ...RETENTION_OPTIONS,
-    ...[concurrency, buffer, limitRate],
+    ...[concurrency, workers, buffer, limitRate],
   ],
   examples: [
     'holdfast save ./ckpt "file://$PWD/run"',

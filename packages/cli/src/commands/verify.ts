@@ -1,7 +1,7 @@
 import { CheckpointError, isCheckpointError, type VerifyResult } from '@holdfast/core/contract';
 import { askedOf } from '../ask-once-more.ts';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, checkpointOrLatest, concurrency, foundText, versionOf } from '../common-options.ts';
+import { buffer, checkpointOrLatest, concurrency, foundText, versionOf, workers } from '../common-options.ts';
 import { formatBytes, formatPlural, printable, shellQuote } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
@@ -31,7 +31,7 @@ export const verify: Command = {
     'Exit status 5: something is damaged or missing. It changes no object. If every byte of a version verifies, it records ' +
     'that in the run, and gc keeps the newest verified version.',
   operands: 'URI',
-  options: [checkpointOrLatest, level, quarantine, noRecord, concurrency, buffer],
+  options: [checkpointOrLatest, level, quarantine, noRecord, concurrency, workers, buffer],
   examples: [
     'holdfast verify "file://$PWD/run"',
     'holdfast verify "file://$PWD/run" --version 1200 --level 0',

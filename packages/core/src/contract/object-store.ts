@@ -354,4 +354,9 @@ export interface StoreCapabilities {
   readonly preferredConcurrency: number;
   /** The same for parts of large files, which occupy the medium and the memory. */
   readonly preferredPartConcurrency: number;
+  /**
+   * Bytes that it is given, and buffers that it fills, may lie in a `SharedArrayBuffer`. Only then
+   * transfer workers are used. Default: false.
+   */
+  readonly takesSharedMemory?: boolean | undefined;
 }

@@ -38,6 +38,13 @@ export const SETTINGS = {
     meaning:
       'Requests in flight in one save or restore, and parts of large files beside them. 0: the number that the store prefers. Fewer while the store throttles.',
   },
+  workers: {
+    default: -1,
+    min: -1,
+    max: 64,
+    meaning:
+      'Threads that hash, send and receive the bytes of saves and restores, shared by all managers of a process. 0: the main thread does it all. -1: none on one or two processors, else one for each processor but one, at most 8, from the moment at which a manager has 256 MiB to move.',
+  },
   saveBytesPerSecondMax: {
     default: 0,
     min: 0,

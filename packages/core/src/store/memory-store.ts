@@ -39,6 +39,7 @@ const DEFAULT_CAPABILITIES: Omit<StoreCapabilities, 'verifiesChecksums'> = {
   alignmentBytes: 1,
   preferredConcurrency: 8,
   preferredPartConcurrency: 8,
+  takesSharedMemory: true,
 };
 
 export interface MemoryStoreOptions {

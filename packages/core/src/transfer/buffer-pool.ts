@@ -48,7 +48,7 @@ export interface PooledBuffer {
  * platform.
  */
 interface WasmMemoryConstructor {
-  new (pages: { initial: number; maximum: number }): { readonly buffer: ArrayBuffer };
+  new (pages: { initial: number; maximum: number; shared: boolean }): { readonly buffer: ArrayBufferLike };
 }
 declare const WebAssembly: { readonly Memory: WasmMemoryConstructor };
 
@@ -67,7 +67,9 @@ interface Waiter {
 export class BufferPool {
   readonly totalBytes: number;
   readonly slotBytes: number;
-  #memory: ArrayBuffer | undefined;
+  readonly #isShared: boolean;
+  readonly #onMemory: (memory: ArrayBufferLike) => void;
+  #memory: ArrayBufferLike | undefined;
   /** One flag for each 64 KiB: whether it was touched. */
   readonly #touched: Uint8Array;
   /** Sorted by address. */
@@ -79,15 +81,18 @@ export class BufferPool {
 
   /**
    * `totalBytes`: a multiple of 64 KiB, see `poolBytes`. `slotBytes`: size of a stream slot, at
-   * most half of `totalBytes`.
+   * most half of `totalBytes`. `share`: other threads may use the memory; called with it once it is
+   * allocated. Default: it belongs to this thread.
    */
-  constructor(totalBytes: number, slotBytes: number) {
+  constructor(totalBytes: number, slotBytes: number, share?: (memory: ArrayBufferLike) => void) {
     if (totalBytes % WASM_PAGE_BYTES !== 0)
       throw new Error(`a pool has whole pages of ${WASM_PAGE_BYTES} bytes, not ${totalBytes}`);
     if (slotBytes > totalBytes / 2)
       throw new Error(`a slot of ${slotBytes} bytes is more than half of ${totalBytes}`);
     this.totalBytes = totalBytes;
     this.slotBytes = slotBytes;
+    this.#isShared = share !== undefined;
+    this.#onMemory = share ?? (() => undefined);
     this.#touched = new Uint8Array(totalBytes / WASM_PAGE_BYTES);
   }
 
@@ -170,10 +175,7 @@ export class BufferPool {
     const room = roundUp(sizeBytes);
     const gap = this.#findRoom(kind, room, this.#loans);
     if (gap === null) return null;
-    this.#memory ??= new WebAssembly.Memory({
-      initial: this.totalBytes / WASM_PAGE_BYTES,
-      maximum: this.totalBytes / WASM_PAGE_BYTES,
-    }).buffer;
+    this.#memory ??= this.#allocate();
     this.#touch(this.#memory, gap.start, gap.start + room);
     const loan = new Loan(
       gap.start,
@@ -188,12 +190,19 @@ export class BufferPool {
     return loan;
   }
 
+  #allocate(): ArrayBufferLike {
+    const pages = this.totalBytes / WASM_PAGE_BYTES;
+    const { buffer } = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: this.#isShared });
+    this.#onMemory(buffer);
+    return buffer;
+  }
+
   /**
    * Makes the system map pages before their first use. Mapping costs the same now or later. But if
    * several I/O threads of the system map pages at the same time, they wait for each other.
    * Measured for 1 GiB: 2.5 instead of 0.7 CPU seconds.
    */
-  #touch(memory: ArrayBuffer, start: number, end: number): void {
+  #touch(memory: ArrayBufferLike, start: number, end: number): void {
     for (let page = Math.floor(start / WASM_PAGE_BYTES); page * WASM_PAGE_BYTES < end; page += 1) {
       if (this.#touched[page] === 1) continue;
       this.#touched[page] = 1;

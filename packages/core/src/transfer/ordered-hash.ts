@@ -1,4 +1,4 @@
-import { type Blake3, startBlake3 } from '../format/checksum.ts';
+import type { HashOfParts, Workers } from './workers.ts';
 
 /**
  * BLAKE3 of a file whose parts are read several at a time. Parts are hashed in the order in which
@@ -7,16 +7,19 @@ import { type Blake3, startBlake3 } from '../format/checksum.ts';
  * holds.
  */
 export class OrderedHash {
+  readonly #workers: Workers;
   readonly #pays: () => boolean;
-  /** `undefined`: a part came for which hashing did not pay. */
-  #hash: Blake3 | undefined = startBlake3();
+  #hash: HashOfParts | undefined;
+  /** A part came for which hashing did not pay, or no digest is wanted any more. */
+  #isOver = false;
   #last: Promise<void> = Promise.resolve();
 
   /**
    * `pays` is asked before each part is hashed, when that part and all before it have been read.
    * Once it returns false, nothing more is hashed.
    */
-  constructor(pays: () => boolean) {
+  constructor(workers: Workers, pays: () => boolean) {
+    this.#workers = workers;
     this.#pays = pays;
   }
 
@@ -28,17 +31,28 @@ export class OrderedHash {
     const before = this.#last;
     const hashed = reading.then(async ({ bytes }) => {
       await before;
-      if (!this.#pays()) this.#hash = undefined;
-      this.#hash?.update(bytes);
+      if (!this.#pays()) this.end();
+      if (this.#isOver) return;
+      this.#hash ??= this.#workers.startHash();
+      await this.#hash.update(bytes);
     });
     hashed.catch(() => undefined); // the reader of the bytes reports the error
     this.#last = hashed;
     return hashed;
   }
 
-  /** `undefined`: not all bytes were hashed. */
+  /** `undefined`: not all bytes were hashed. At least one part was added. */
   async digest(): Promise<Uint8Array | undefined> {
     await this.#last;
-    return this.#hash?.digest();
+    const hash = this.#hash;
+    this.#hash = undefined;
+    return hash?.digest();
+  }
+
+  /** Nothing more is hashed. Safe to repeat. */
+  end(): void {
+    this.#isOver = true;
+    this.#hash?.drop();
+    this.#hash = undefined;
   }
 }

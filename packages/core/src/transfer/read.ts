@@ -6,7 +6,6 @@
 
 import { crc32cCombine } from '../contract/crc32c-combine.ts';
 import { CheckpointError, isCheckpointError } from '../contract/index.ts';
-import { crc32c as computeCrc32c } from '../format/checksum.ts';
 import { partBytesMax } from '../plan/parts.ts';
 import { describeRange, type FileRange, hexCrc, partCrc } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
@@ -55,7 +54,7 @@ export async function readParts(
   const { startBytes, lengthBytes } = range;
   await twice(transfer, async () => {
     const problem = await fill(transfer, file, startBytes, lengthBytes, memory, memory.bytes.byteLength);
-    return problem ?? comparePartsOf(file, range, memory.bytes.subarray(0, lengthBytes));
+    return problem ?? comparePartsOf(transfer, file, range, memory.bytes.subarray(0, lengthBytes));
   });
   return memory.bytes.subarray(0, lengthBytes);
 }
@@ -95,7 +94,7 @@ export async function* readOversizedPart(
     const target = memory(lengthBytes);
     await twice(transfer, async () => {
       const problem = await fill(transfer, file, startBytes, lengthBytes, target);
-      return problem ?? compare(file, startBytes, target.bytes.subarray(0, lengthBytes), crc);
+      return problem ?? compare(transfer, file, startBytes, target.bytes.subarray(0, lengthBytes), crc);
     });
     yield { startBytes, bytes: target.bytes.subarray(0, lengthBytes) };
     startBytes += lengthBytes;
@@ -119,7 +118,7 @@ export async function checkOversizedPart(
       const lengthBytes = Math.min(memory.bytes.byteLength, range.lengthBytes - done);
       const problem = await fill(transfer, file, range.startBytes + done, lengthBytes, memory);
       if (problem) return problem;
-      const crc = computeCrc32c(memory.bytes.subarray(0, lengthBytes));
+      const crc = await transfer.workers.crc32c(memory.bytes.subarray(0, lengthBytes));
       crcs.push(crc);
       combined = crc32cCombine(combined, crc, lengthBytes);
       done += lengthBytes;
@@ -176,23 +175,30 @@ async function fill(
   );
 }
 
-function comparePartsOf(file: StoredFile, range: FileRange, bytes: Uint8Array): CheckpointError | null {
+async function comparePartsOf(
+  transfer: Transfer,
+  file: StoredFile,
+  range: FileRange,
+  bytes: Uint8Array,
+): Promise<CheckpointError | null> {
   for (let index = 0; index < range.partCount; index += 1) {
     const at = index * file.partSizeBytes;
     const part = bytes.subarray(at, at + file.partSizeBytes);
-    const problem = compare(file, range.startBytes + at, part, partCrc(file, range.firstPart + index));
+    const expected = partCrc(file, range.firstPart + index);
+    const problem = await compare(transfer, file, range.startBytes + at, part, expected);
     if (problem !== null) return problem;
   }
   return null;
 }
 
-function compare(
+async function compare(
+  transfer: Transfer,
   file: StoredFile,
   startBytes: number,
   bytes: Uint8Array,
   expected: number,
-): CheckpointError | null {
-  const found = computeCrc32c(bytes);
+): Promise<CheckpointError | null> {
+  const found = await transfer.workers.crc32c(bytes);
   return found === expected ? null : mismatch(file, startBytes, bytes.byteLength, expected, found);
 }
 

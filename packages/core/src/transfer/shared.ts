@@ -4,6 +4,7 @@ import type { Deadlines } from './deadlines.ts';
 import type { TransferOptions, TransferParts } from './options.ts';
 import type { ReadTimes } from './read-times.ts';
 import type { RetryBudget, RetryPolicy } from './retry.ts';
+import type { Workers } from './workers.ts';
 
 /**
  * A request that was stopped for silence may only have been slow. Each further try gets twice the
@@ -14,6 +15,7 @@ const STALL_DOUBLINGS_MAX = 5;
 /** What all transfers of one `Transfers` share. */
 export interface Shared extends TransferParts {
   readonly pool: BufferPool;
+  readonly workers: Workers;
   readonly retryBudget: RetryBudget;
   readonly deadlines: Deadlines;
   readonly readTimes: ReadTimes;

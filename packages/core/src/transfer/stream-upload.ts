@@ -1,5 +1,4 @@
 import { CheckpointError, throwIfAborted } from '../contract/index.ts';
-import { crc32c as computeCrc32c } from '../format/checksum.ts';
 import { planStream, type StreamPlan } from '../plan/parts.ts';
 import type { UploadedFile, UploadItem } from './api.ts';
 import { ChunkReader } from './chunk-reader.ts';
@@ -144,7 +143,8 @@ export class StreamUpload {
       buffer.release();
       return NOTHING;
     }
-    const crc32c = computeCrc32c(filled);
+    await this.#transfer.workers.expect(filled.byteLength);
+    const crc32c = await this.#transfer.workers.crc32c(filled);
     this.#checksums.set(index, crc32c);
     return { bytes: filled, crc32c, buffer };
   }

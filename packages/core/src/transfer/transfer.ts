@@ -24,6 +24,7 @@ import { Pace } from './pace.ts';
 import { type RetryPolicy, retrying } from './retry.ts';
 import { type ActiveTransfer, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
 import { ABORT_GRACE_MS, type RequestCall, type Stoppable, WatchedCall } from './stall.ts';
+import type { Workers } from './workers.ts';
 
 /**
  * Files that are open at once in one call: enough for fair turns, far below the 1,024 open files
@@ -115,6 +116,10 @@ export class Transfer implements ActiveTransfer {
 
   get pool(): BufferPool {
     return this.shared.pool;
+  }
+
+  get workers(): Workers {
+    return this.shared.workers;
   }
 
   fail(error: unknown): void {

@@ -19,6 +19,7 @@ import { StoreDestination } from './store-destination.ts';
 import { Transfer } from './transfer.ts';
 import { uploadFile } from './upload.ts';
 import { verifyFile } from './verify.ts';
+import { Workers } from './workers.ts';
 
 /**
  * Repeats of all requests together that are always allowed. A short outage affects all requests in
@@ -37,9 +38,12 @@ export function createTransfers(parts: TransferParts): Transfers {
   const { capabilities } = parts.store;
   const { partSizeBytes, streamCountMax } = planStream(settings, capabilities);
   const concurrency = settings.concurrency || capabilities.preferredConcurrency;
+  const workers = new Workers(capabilities.takesSharedMemory ? settings : { workers: 0 }, parts.logger);
+  const share = workers.mayStart ? (memory: ArrayBufferLike) => workers.share(memory) : undefined;
   const shared: Shared = {
     ...parts,
-    pool: new BufferPool(poolBytes(settings), partSizeBytes),
+    pool: new BufferPool(poolBytes(settings), partSizeBytes, share),
+    workers,
     retryBudget: new RetryBudget(Math.max(RETRY_BUDGET_MIN, concurrency * RETRY_BUDGET_PER_REQUEST)),
     deadlines: new Deadlines(parts.clock),
     readTimes: new ReadTimes(),
@@ -130,5 +134,6 @@ async function close(shared: Shared): Promise<void> {
   const active = [...shared.active];
   for (const transfer of active) transfer.letGo(new CheckpointError('Aborted', 'the manager was closed'));
   await Promise.all(active.map((transfer) => transfer.finished));
+  shared.workers.close();
   shared.pool.close();
 }

@@ -5,7 +5,7 @@
  */
 
 import { CheckpointError, type RandomSource } from '../contract/index.ts';
-import { blake3 as computeBlake3, crc32c as computeCrc32c } from '../format/checksum.ts';
+import { blake3 as computeBlake3 } from '../format/checksum.ts';
 import { MatchingFiles } from '../plan/known-files.ts';
 import { planWholeParts } from '../plan/parts.ts';
 import type { FinishedObject, UploadedFile, UploadItem } from './api.ts';
@@ -20,6 +20,7 @@ import { retrying } from './retry.ts';
 import { changedWhileRead } from './second-reading.ts';
 import { StreamUpload } from './stream-upload.ts';
 import { FileTurns, type Transfer } from './transfer.ts';
+import type { Workers } from './workers.ts';
 
 /**
  * An object that is missing or damaged after sending is sent again from the beginning. Needing a
@@ -110,8 +111,8 @@ interface Comparison {
   readonly hash: OrderedHash | undefined;
 }
 
-function compareWith(alike: MatchingFiles): Comparison {
-  const hash = alike.isEmpty ? undefined : new OrderedHash(() => !alike.isEmpty);
+function compareWith(alike: MatchingFiles, workers: Workers): Comparison {
+  const hash = alike.isEmpty ? undefined : new OrderedHash(workers, () => !alike.isEmpty);
   return { checksums: new PartChecksums(), alike, hash };
 }
 
@@ -146,6 +147,7 @@ class SourceUpload {
 
   async send(): Promise<UploadedFile> {
     const { sizeBytes, mode, mtimeMs, unitBytes = 0 } = this.#source;
+    await this.#transfer.workers.expect(sizeBytes);
     const plan = planWholeParts(
       { sizeBytes, unitBytes },
       this.#transfer.settings,
@@ -225,7 +227,7 @@ class SourceUpload {
     const { sizeBytes } = this.#source;
     const isOver = () => !alike.mayBeReferredTo && finished.length === 0;
     if (isOver()) return null;
-    const comparison = compareWith(alike);
+    const comparison = compareWith(alike, this.#transfer.workers);
     const { checksums, hash } = comparison;
     const turns = new FileTurns(this.#transfer, true);
     const compare = async (start: number) => {
@@ -239,6 +241,7 @@ class SourceUpload {
       if (isOver()) break;
     }
     await turns.settled();
+    if (isOver()) hash?.end();
     if (isOver()) return null;
     const described = { ...checksums.describe(sizeBytes, partSizeBytes), blake3: await hash?.digest() };
     await this.#readAgain(partSizeBytes, checksums);
@@ -276,9 +279,9 @@ class SourceUpload {
   async #sendParts(partSizeBytes: number, alike: MatchingFiles): Promise<UploadedFile> {
     const { sizeBytes } = this.#source;
     const parts = await this.#transfer.turn(() => this.#destination.begin(partSizeBytes, sizeBytes));
+    const comparison = compareWith(alike, this.#transfer.workers);
+    const { checksums, hash } = comparison;
     try {
-      const comparison = compareWith(alike);
-      const { checksums, hash } = comparison;
       const turns = new FileTurns(this.#transfer, true, this.#source.turns);
       for (let start = 0; start < sizeBytes && !this.#transfer.signal.aborted; start += partSizeBytes) {
         await this.#destination.admit(Math.min(partSizeBytes, sizeBytes - start));
@@ -292,6 +295,7 @@ class SourceUpload {
       await this.#transfer.turn(() => parts.complete(described));
       return { name: this.#name, key: parts.key, ...described, blake3 };
     } catch (error) {
+      hash?.end();
       await parts.abort();
       throw error;
     }
@@ -373,7 +377,7 @@ class SourceUpload {
     const { bytes } = buffer;
     const read = () => this.#source.readInto(start, bytes, buffer);
     await this.#transfer.local(`read of "${this.#name}"`, read, { buffer });
-    return { bytes, crc32c: computeCrc32c(bytes), buffer };
+    return { bytes, crc32c: await this.#transfer.workers.crc32c(bytes), buffer };
   }
 
   #assertUnchanged(crc32c: number): Promise<void> {

@@ -12,11 +12,11 @@ const TRIED_BYTES_MAX = 256 * 1024 * 1024;
 
 export const capabilityChecks: readonly Check[] = [
   check('capabilities: limits are whole numbers that fit each other', async ({ capabilities }) => {
-    const { verifiesChecksums, resumesUploads, ...limits } = capabilities;
+    const { verifiesChecksums, resumesUploads, takesSharedMemory = false, ...limits } = capabilities;
     for (const [name, limit] of Object.entries(limits)) {
       expectTrue(Number.isSafeInteger(limit) && limit >= 1, name, 'a whole number of at least 1', limit);
     }
-    for (const [name, flag] of Object.entries({ verifiesChecksums, resumesUploads })) {
+    for (const [name, flag] of Object.entries({ verifiesChecksums, resumesUploads, takesSharedMemory })) {
       expectTrue(typeof flag === 'boolean', name, 'true or false', flag);
     }
     const { minPartBytes, maxPartBytes, alignmentBytes } = capabilities;

@@ -1,0 +1,59 @@
+/** The connections of the transfer workers, seen from the main thread. */
+
+import { type TransferWorkers, WorkerCalls, WorkerGone } from '@holdfast/core/contract';
+import { DirectHttpError, type DirectRequest, type DirectResponse } from '@holdfast/direct-http';
+import type { ServiceAnswer, ServiceOptions, ServiceRequest } from './http-service.ts';
+import { HTTP_SERVICE } from './service-file.ts';
+
+type Calls = WorkerCalls<ServiceRequest, ServiceAnswer>;
+
+/** Sends each request from the worker that has the fewest pending ones. */
+export class WorkerHttp {
+  readonly #workers: TransferWorkers;
+  readonly #options: ServiceOptions;
+  /** By worker. */
+  readonly #calls: Calls[] = [];
+  #hasAnswered = false;
+  #isUsable = true;
+
+  constructor(workers: TransferWorkers, options: ServiceOptions) {
+    this.#workers = workers;
+    this.#options = options;
+  }
+
+  /** False: the service cannot even be loaded, so requests are sent from the main thread. */
+  get isUsable(): boolean {
+    return this.#isUsable;
+  }
+
+  /** As `DirectHttpClient.request`. Body and buffer lie in memory that the workers share. */
+  async request({ signal, onBytes, ...request }: DirectRequest): Promise<DirectResponse> {
+    const calls = this.#idlest();
+    const answer = await calls.call(request, { signal, onBytes }).catch((error: unknown) => {
+      if (!(error instanceof WorkerGone)) throw error;
+      this.#isUsable = this.#hasAnswered;
+      throw new DirectHttpError('CLOSED_EARLY', error.message, { phase: 'head', cause: error });
+    });
+    this.#hasAnswered = true;
+    if ('response' in answer) return answer.response;
+    const { failure, root } = answer;
+    const cause: unknown = failure.code === 'ABORTED' ? signal?.reason : causeOf(root);
+    throw new DirectHttpError(failure.code, failure.message, { ...failure, cause });
+  }
+
+  close(): void {
+    for (const calls of this.#calls.splice(0)) calls.close();
+  }
+
+  #idlest(): Calls {
+    for (let index = 0; index < this.#workers.count; index += 1) {
+      if (this.#calls[index]?.isGone === false) continue;
+      this.#calls[index] = new WorkerCalls(this.#workers.connect(index, HTTP_SERVICE, this.#options));
+    }
+    return this.#calls.reduce((a, b) => (b.pendingCount < a.pendingCount ? b : a));
+  }
+}
+
+function causeOf({ code, text }: { readonly code: string; readonly text: string }): Error {
+  return code === '' ? new Error(text) : Object.assign(new Error(text), { code });
+}

@@ -1,0 +1,104 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { silentLogger, workersOf } from '../contract/index.ts';
+import { blake3, crc32c } from '../format/checksum.ts';
+import { BufferPool } from './buffer-pool.ts';
+import { OrderedHash } from './ordered-hash.ts';
+import { Workers } from './workers.ts';
+
+const MIB = 1024 * 1024;
+const open: Workers[] = [];
+afterEach(() => {
+  for (const workers of open.splice(0)) workers.close();
+});
+
+/** Workers, and bytes in memory that they share. */
+async function started(count = 2) {
+  const workers = new Workers({ workers: count }, silentLogger);
+  open.push(workers);
+  const pool = new BufferPool(16 * MIB, MIB, (memory) => workers.share(memory));
+  const { bytes } = await pool.acquire(MIB);
+  bytes.fill(7);
+  await workers.expect(1);
+  return { workers, bytes };
+}
+
+describe('Workers', () => {
+  test('checksums and hashes are the same as here', async () => {
+    const { workers, bytes } = await started();
+    expect(workersOf(bytes)?.count).toBe(2);
+    const found = await Promise.all(Array.from({ length: 5 }, () => workers.crc32c(bytes)));
+    expect(found).toEqual(Array(5).fill(crc32c(bytes)));
+    const hash = workers.startHash();
+    await hash.update(bytes.subarray(0, 1000));
+    await hash.update(bytes.subarray(1000));
+    expect(await hash.digest()).toEqual(blake3(bytes));
+  });
+
+  test('small parts, and memory that is not shared, are hashed here', async () => {
+    const { workers, bytes } = await started();
+    for (const own of [bytes.subarray(0, 100), new Uint8Array(MIB)])
+      expect(await workers.crc32c(own)).toBe(crc32c(own));
+  });
+
+  test('they do not start before they pay, and never if the setting is 0', async () => {
+    const workers = new Workers({ workers: -1 }, silentLogger);
+    await workers.expect(MIB);
+    expect(workers.isRunning).toBe(false);
+    const none = new Workers({ workers: 0 }, silentLogger);
+    await none.expect(1024 * MIB);
+    expect([none.mayStart, none.isRunning]).toEqual([false, false]);
+    expect(await none.crc32c(new Uint8Array(9))).toBe(crc32c(new Uint8Array(9)));
+  });
+
+  test('threads that have ended are replaced, and nothing is computed wrongly meanwhile', async () => {
+    const { workers, bytes } = await started(1);
+    await workers.crc32c(bytes);
+    const hash = workers.startHash();
+    await hash.update(bytes);
+    const exit = new URL('data:text/javascript,export const serve = () => process.exit()');
+    const port = workersOf(bytes)?.connect(0, exit);
+    const ended = new Promise<void>((resolve) => void port?.on('close', () => resolve()));
+    expect(await workers.crc32c(bytes)).toBe(crc32c(bytes));
+    await ended;
+    expect(await workers.crc32c(bytes)).toBe(crc32c(bytes));
+    expect(await hash.digest()).toBeUndefined();
+    const hashAgain = async () => {
+      const next = workers.startHash();
+      await next.update(bytes);
+      return next.digest();
+    };
+    await expect.poll(hashAgain).toEqual(blake3(bytes));
+  });
+
+  test('two managers share the threads, and the last to close ends them', async () => {
+    const [first, second] = [await started(), await started()];
+    expect(workersOf(first.bytes)).toBe(workersOf(second.bytes));
+    first.workers.close();
+    expect(workersOf(first.bytes)).toBeUndefined();
+    expect(await second.workers.crc32c(second.bytes)).toBe(crc32c(second.bytes));
+  });
+
+  test('closed while they start: they are ended', async () => {
+    const workers = new Workers({ workers: 2 }, silentLogger);
+    const starting = workers.expect(1);
+    workers.close();
+    await starting;
+    expect(workers.isRunning).toBe(false);
+  });
+});
+
+test('OrderedHash in a worker: parts in any order, and none after it does not pay', async () => {
+  const { workers, bytes } = await started();
+  let pays = true;
+  const hash = new OrderedHash(workers, () => pays);
+  const later = new Promise<{ bytes: Uint8Array }>((resolve) =>
+    setTimeout(() => resolve({ bytes: bytes.subarray(0, 10) }), 10),
+  );
+  await Promise.all([hash.add(later), hash.add(Promise.resolve({ bytes: bytes.subarray(10) }))]);
+  expect(await hash.digest()).toEqual(blake3(bytes));
+  const ended = new OrderedHash(workers, () => pays);
+  await ended.add(Promise.resolve({ bytes }));
+  pays = false;
+  await ended.add(Promise.resolve({ bytes }));
+  expect(await ended.digest()).toBeUndefined();
+});

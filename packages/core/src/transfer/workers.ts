@@ -1,0 +1,164 @@
+/**
+ * Decides when workers are worth their start, and gives them the checksums of parts. A save of a
+ * few megabytes ends before a thread has started, so it never starts one.
+ */
+
+import {
+  type Logger,
+  type Settings,
+  setWorkersOf,
+  toCheckpointError,
+  WorkerCalls,
+} from '../contract/index.ts';
+import { type Blake3, crc32c, startBlake3 } from '../format/checksum.ts';
+import {
+  CHECKSUM_SERVICE,
+  type ChecksumAnswer,
+  type ChecksumRequest,
+  type OpenWorkers,
+  openWorkers,
+  preferredWorkerCount,
+} from '../workers/index.ts';
+
+const MIB = 1024 * 1024;
+/** Moving this much takes some tenths of a second, a multiple of the start of a thread. */
+const WORK_BYTES_MIN = 256 * MIB;
+/** A smaller part is hashed sooner here than a thread could answer. */
+const PART_BYTES_MIN = 256 * 1024;
+
+type Checksums = WorkerCalls<ChecksumRequest, ChecksumAnswer>;
+
+/** BLAKE3 of bytes that arrive in order. */
+export interface HashOfParts {
+  /** The bytes belong to the hash until this settles. */
+  update(bytes: Uint8Array): Promise<void>;
+  /** `undefined`: the thread has ended. */
+  digest(): Promise<Uint8Array | undefined>;
+  /** Instead of `digest`. */
+  drop(): void;
+}
+
+export class Workers {
+  readonly #count: number;
+  readonly #startBytes: number;
+  readonly #logger: Logger;
+  #memory: ArrayBufferLike | undefined;
+  #expectedBytes = 0;
+  #starting: Promise<void> | undefined;
+  #open: OpenWorkers | undefined;
+  /** By worker. */
+  #checksums: Checksums[] = [];
+  #lastHash = 0;
+  #isClosed = false;
+
+  constructor(settings: Pick<Settings, 'workers'>, logger: Logger) {
+    const isChosen = settings.workers !== -1;
+    this.#count = isChosen ? settings.workers : preferredWorkerCount();
+    this.#startBytes = isChosen ? 1 : WORK_BYTES_MIN;
+    this.#logger = logger;
+  }
+
+  get mayStart(): boolean {
+    return this.#count > 0;
+  }
+
+  get isRunning(): boolean {
+    return this.#open !== undefined;
+  }
+
+  /** The pool has allocated its memory, which all threads can use. */
+  share(memory: ArrayBufferLike): void {
+    this.#memory = memory;
+    if (this.#open) setWorkersOf(memory, this.#open.workers);
+  }
+
+  /**
+   * This many bytes more will be moved. Resolves once the workers have started, or at once if they
+   * are not worth it.
+   */
+  async expect(sizeBytes: number): Promise<void> {
+    this.#expectedBytes += sizeBytes;
+    if (!this.mayStart || this.#expectedBytes < this.#startBytes || this.#isClosed) return;
+    this.#starting ??= this.#start();
+    await this.#starting;
+  }
+
+  /** Bytes in memory of the pool. They stay as they are until it settles. */
+  async crc32c(bytes: Uint8Array): Promise<number> {
+    const checksums = this.#idlest(bytes);
+    if (checksums === undefined) return crc32c(bytes);
+    try {
+      return (await checksums.call({ crc32c: bytes })) as number;
+    } catch {
+      return crc32c(bytes); // the thread has ended
+    }
+  }
+
+  startHash(): HashOfParts {
+    const checksums = this.#open && this.#idlest();
+    return checksums === undefined ? here(startBlake3()) : there(checksums, ++this.#lastHash);
+  }
+
+  /** After all transfers have ended. */
+  close(): void {
+    this.#isClosed = true;
+    if (this.#memory) setWorkersOf(this.#memory, undefined);
+    for (const checksums of this.#checksums.splice(0)) checksums.close();
+    this.#open?.close();
+    this.#open = undefined;
+  }
+
+  async #start(): Promise<void> {
+    try {
+      const open = await openWorkers(this.#count);
+      if (this.#isClosed) {
+        open.close();
+        return;
+      }
+      this.#open = open;
+      if (this.#memory) setWorkersOf(this.#memory, open.workers);
+    } catch (error) {
+      const why = toCheckpointError(error).message;
+      this.#logger.log('warn', `one thread does all the work, because no other can be started: ${why}`);
+    }
+  }
+
+  /** `undefined`: this thread computes the checksum. */
+  #idlest(bytes?: Uint8Array): Checksums | undefined {
+    if (!this.#open || (bytes !== undefined && (bytes.byteLength < PART_BYTES_MIN || !this.#isShared(bytes))))
+      return undefined;
+    for (let index = 0; index < this.#count; index += 1) {
+      if (this.#checksums[index]?.isGone === false) continue;
+      this.#checksums[index] = new WorkerCalls(this.#open.workers.connect(index, CHECKSUM_SERVICE));
+    }
+    return this.#checksums.reduce((a, b) => (b.pendingCount < a.pendingCount ? b : a));
+  }
+
+  #isShared(bytes: Uint8Array): boolean {
+    return bytes.buffer === this.#memory;
+  }
+}
+
+function here(hash: Blake3): HashOfParts {
+  return {
+    update: async (bytes) => hash.update(bytes),
+    digest: async () => hash.digest(),
+    drop: () => undefined,
+  };
+}
+
+function there(checksums: Checksums, hash: number): HashOfParts {
+  let isLost = false;
+  const lose = () => {
+    isLost = true;
+    return undefined;
+  };
+  return {
+    update: async (bytes) => void (isLost || (await checksums.call({ hash, bytes }).catch(lose))),
+    digest: async () => {
+      const digest = await checksums.call({ digestOf: hash }).catch(lose);
+      return isLost ? undefined : (digest as Uint8Array);
+    },
+    drop: () => void checksums.call({ dropped: hash }).catch(lose),
+  };
+}
