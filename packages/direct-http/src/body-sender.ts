@@ -1,10 +1,17 @@
 import type { Socket } from 'node:net';
 
 /**
- * TLS copies each write whole before it encrypts it, so large writes cost memory. Small writes cost
- * calls. On plain sockets the size does not matter. A count of the slices sent also shows progress.
+ * The first slice. TLS copies each write whole before it encrypts it, so there all slices have this
+ * size: larger ones cost memory.
  */
 const SLICE_BYTES = 512 * 1024;
+/**
+ * On a fast plain connection slices grow up to this size, because each costs calls. A count of the
+ * slices sent shows progress, so they stay small where they take long.
+ */
+const SLICE_BYTES_MAX = 2 * 1024 * 1024;
+const FAST_MS = 50;
+const SLOW_MS = 500;
 
 /** Copying this little costs less than a system call. */
 const COPIED_BYTES_MAX = 16 * 1024;
@@ -15,14 +22,18 @@ const COPIED_BYTES_MAX = 16 * 1024;
  */
 export class BodySender {
   readonly #socket: Socket;
+  readonly #sliceBytesMax: number;
+  #sliceBytes = SLICE_BYTES;
+  #sliceMs = 0;
   #body: Uint8Array | undefined;
   #handedBytes = 0;
   #slicesSent = 0;
   #onBytes: (() => void) | undefined;
   readonly #onSent = (error?: Error | null): void => this.#next(error);
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, isEncrypted: boolean) {
     this.#socket = socket;
+    this.#sliceBytesMax = isEncrypted ? SLICE_BYTES : SLICE_BYTES_MAX;
   }
 
   /** Node or the system may still read from the body. */
@@ -57,14 +68,21 @@ export class BodySender {
     // its 'close' event the end.
     if (error || this.#body === undefined) return;
     this.#slicesSent++;
+    this.#fitSlices(performance.now() - this.#sliceMs);
     this.#onBytes?.();
     if (this.#handedBytes === this.#body.byteLength) this.#body = undefined;
     else this.#writeSlice(this.#body);
   }
 
+  #fitSlices(tookMs: number): void {
+    if (tookMs < FAST_MS) this.#sliceBytes = Math.min(2 * this.#sliceBytes, this.#sliceBytesMax);
+    else if (tookMs > SLOW_MS) this.#sliceBytes = Math.max(this.#sliceBytes / 2, SLICE_BYTES);
+  }
+
   #writeSlice(body: Uint8Array): void {
-    const slice = body.subarray(this.#handedBytes, this.#handedBytes + SLICE_BYTES);
+    const slice = body.subarray(this.#handedBytes, this.#handedBytes + this.#sliceBytes);
     this.#handedBytes += slice.byteLength;
+    this.#sliceMs = performance.now();
     this.#socket.write(slice, this.#onSent);
   }
 }

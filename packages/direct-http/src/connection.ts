@@ -66,7 +66,7 @@ export class Connection implements Holder {
       callback: (bytes, view) => this.#onRead(bytes, view),
     });
     this.#socket = socket;
-    this.#sender = new BodySender(socket);
+    this.#sender = new BodySender(socket, owner.endpoint.protocol === 'https:');
     this.#connectTimer = setTimeout(() => this.#onTimeout(), owner.connectTimeoutMs);
     exchange.holder = this;
     socket.once('connect', () => {

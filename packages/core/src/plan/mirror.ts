@@ -17,12 +17,19 @@ import {
 } from '../format/index.ts';
 import { type Annotation, annotationBeyond, isEmptyAnnotation } from './annotation.ts';
 import { Union } from './assemble.ts';
-import { latestOf, onPath } from './state.ts';
+import { allCheckpoints, latestOf, onPath } from './state.ts';
 
 /** Digits of a nonce used for the tag; a nonce has at most 32. */
 const TAG_DIGITS = 16;
 /** Digits after the tag: random, as in any nonce. */
 export const DRAWN_DIGITS = 16;
+
+/** Checkpoints that a rollback left behind, and whose versions were not saved again since. */
+export function leftBehind(state: State): CatalogCheckpoint[] {
+  const all = allCheckpoints(state);
+  const again = new Set(all.filter(({ rolledBack }) => !rolledBack).map(({ id }) => id.version));
+  return all.filter(({ id, rolledBack }) => rolledBack && !again.has(id.version));
+}
 
 /**
  * The selected live checkpoints, ascending. `NotFound`: a version that was asked for does not

@@ -10,6 +10,7 @@ import {
   differenceOf,
   isAnnotatedAlike,
   isMirrorAttempt,
+  leftBehind,
   type MirrorOrigin,
   mirrorAttempt,
   missingAnnotation,
@@ -134,20 +135,17 @@ class Mirroring {
       await this.#take(checkpoint, from);
       this.#settled.set(idText(checkpoint.id), checkpoint);
     }
-    await this.#tellLeftBehind(from.state);
+    await this.#tellLeftBehind(from);
   }
 
   /**
    * Tells which versions were copied before a rollback of the source left them behind. A copy knows
    * no rollbacks, so a restart from it may load them. Each is told once.
    */
-  async #tellLeftBehind(source: State): Promise<void> {
-    const behind = source.checkpoints.filter(
-      ({ id, rolledBack }) =>
-        rolledBack &&
-        !this.#settled.has(idText(id)) &&
-        !source.checkpoints.some((other) => !other.rolledBack && other.id.version === id.version),
-    );
+  async #tellLeftBehind(from: Head): Promise<void> {
+    const findLeft = ({ state }: Head) =>
+      leftBehind(state).filter(({ id }) => !this.#settled.has(idText(id)));
+    const { answer: behind } = await this.#source.catalog.ask(findLeft, this.#options.signal, from);
     if (behind.length === 0) return;
     const isHere = (state: State, { id }: CatalogCheckpoint) =>
       findByVersion(state, id.version)?.state === 'LIVE';
