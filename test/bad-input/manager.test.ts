@@ -355,7 +355,8 @@ describe('opening', () => {
   });
 
   test.each(Object.entries(ALL_SETTINGS))('setting %s', async (name, { min }) => {
-    const accepted: Odd[] = min === 0 ? ['undefined', '0'] : ['undefined'];
+    const numbers: Odd[] = ['0', '-1'];
+    const accepted: Odd[] = ['undefined', ...numbers.filter((number) => Number(number) >= min)];
     await expectRefused(accepted, (value) =>
       createCheckpointManager({ store: store(), settings: { ...SETTINGS, [name]: value } }).close(),
     );
