@@ -3,6 +3,11 @@
 import { createHash } from 'node:crypto';
 
 const PIECE_LENGTH = 8;
+/**
+ * Characters of the secret that a piece must hold. In a percent-encoded URI, `%2F%2F12` would
+ * otherwise be a piece of every key with `//12` in its base64.
+ */
+const CHARACTERS_MIN = 6;
 
 export class Marks {
   /** Pieces in all forms, each with the name of its secret. */
@@ -28,6 +33,7 @@ export class Marks {
       for (let from = 0; from + PIECE_LENGTH <= form.length; from += 1)
         this.#pieces.set(form.slice(from, from + PIECE_LENGTH), name);
     }
+    for (const piece of encodedPieces(secret)) this.#pieces.set(piece, name);
     return secret;
   }
 
@@ -51,5 +57,21 @@ function formsOf(secret: string): string[] {
       text.replace(/=+$/, '').slice(before === '' ? 0 : 4, -1),
     );
   });
-  return [secret, encodeURIComponent(secret), Buffer.from(secret).toString('hex'), ...shifted];
+  return [secret, Buffer.from(secret).toString('hex'), ...shifted];
+}
+
+/** Pieces of the percent-encoded secret. */
+function encodedPieces(secret: string): string[] {
+  const characters = Array.from(secret, (character) => encodeURIComponent(character));
+  const ends: number[] = [];
+  for (const { length } of characters) ends.push((ends.at(-1) ?? 0) + length);
+  const encoded = characters.join('');
+  const pieces: string[] = [];
+  for (let from = 0; from + PIECE_LENGTH <= encoded.length; from += 1) {
+    const whole = ends.filter(
+      (end, index) => end <= from + PIECE_LENGTH && end - (characters[index]?.length ?? 0) >= from,
+    );
+    if (whole.length >= CHARACTERS_MIN) pieces.push(encoded.slice(from, from + PIECE_LENGTH));
+  }
+  return pieces;
 }
