@@ -30,7 +30,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   'packages/core/src/plan/': ['picomatch'],
   'packages/core/src/transfer/': ['p-limit', 'node:stream'],
-  'packages/core/src/workers/': ['node:events', 'node:os', 'node:worker_threads'],
+  'packages/core/src/workers/': ['node:os', 'node:worker_threads'],
 
   // An adapter depends on the contract, not on the engine.
   'packages/local-files/src/': ['@holdfast/core/contract', ANY_NODE],

@@ -149,7 +149,7 @@ export class HttpTransport {
       // A client that could not be made has nothing to close.
       await nodeHttp.then((made) => made.close()).catch(() => undefined);
     }
-    for (const http of this.#ofWorkers.values()) http.close();
+    await Promise.all(Array.from(this.#ofWorkers.values(), (http) => http.close()));
     await this.#direct.close();
   }
 

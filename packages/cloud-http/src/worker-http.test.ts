@@ -11,8 +11,8 @@ const MIB = 1024 * 1024;
 const OPTIONS: ServiceOptions = { connectionsMax: 8, idleTimeoutMs: 10_000 };
 const servers: Server[] = [];
 const clients: WorkerHttp[] = [];
-afterEach(() => {
-  for (const client of clients.splice(0)) client.close();
+afterEach(async () => {
+  for (const client of clients.splice(0)) await client.close();
   for (const server of servers.splice(0)) {
     server.closeAllConnections();
     server.close();
@@ -103,6 +103,22 @@ describe('WorkerHttp', () => {
     const error = await failing.catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ name: 'DirectHttpError', code: 'ABORTED', cause: { message: 'enough' } });
     const after = buffer.slice();
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(Buffer.from(after).equals(Buffer.from(buffer))).toBe(true);
+  });
+
+  test('close stops requests, and waits until nothing writes to their memory', async () => {
+    const { client, request } = await setUp((_, response) => {
+      response.writeHead(200, { 'content-length': `${MIB}` });
+      const more = setInterval(() => response.write(Buffer.alloc(1000, 5)), 1);
+      response.on('close', () => clearInterval(more));
+    });
+    const buffer = shared(MIB);
+    const failing = client.request(request({ into: { buffer } })).catch((thrown: unknown) => thrown);
+    await expect.poll(() => buffer[0]).toBe(5);
+    await client.close();
+    const after = buffer.slice();
+    expect(await failing).toMatchObject({ code: 'CLIENT_CLOSED' });
     await new Promise((resolve) => setTimeout(resolve, 30));
     expect(Buffer.from(after).equals(Buffer.from(buffer))).toBe(true);
   });

@@ -13,6 +13,8 @@ export class WorkerHttp {
   readonly #options: ServiceOptions;
   /** By worker. */
   readonly #calls: Calls[] = [];
+  readonly #closing = new AbortController();
+  readonly #pending = new Set<Promise<unknown>>();
   #hasAnswered = false;
   #isUsable = true;
 
@@ -27,9 +29,17 @@ export class WorkerHttp {
   }
 
   /** As `DirectHttpClient.request`. Body and buffer lie in memory that the workers share. */
-  async request({ signal, onBytes, ...request }: DirectRequest): Promise<DirectResponse> {
+  async request(request: DirectRequest): Promise<DirectResponse> {
+    const sent = this.#send(request);
+    this.#pending.add(sent);
+    return sent.finally(() => this.#pending.delete(sent));
+  }
+
+  async #send({ signal, onBytes, ...request }: DirectRequest): Promise<DirectResponse> {
     const calls = this.#idlest();
-    const answer = await calls.call(request, { signal, onBytes }).catch((error: unknown) => {
+    const closing = this.#closing.signal;
+    const stop = signal ? AbortSignal.any([signal, closing]) : closing;
+    const answer = await calls.call(request, { signal: stop, onBytes }).catch((error: unknown) => {
       if (!(error instanceof WorkerGone)) throw error;
       this.#isUsable = this.#hasAnswered;
       throw new DirectHttpError('CLOSED_EARLY', error.message, { phase: 'head', cause: error });
@@ -37,11 +47,16 @@ export class WorkerHttp {
     this.#hasAnswered = true;
     if ('response' in answer) return answer.response;
     const { failure, root } = answer;
+    if (failure.code === 'ABORTED' && closing.aborted)
+      throw new DirectHttpError('CLIENT_CLOSED', 'the client was closed', failure);
     const cause: unknown = failure.code === 'ABORTED' ? signal?.reason : causeOf(root);
     throw new DirectHttpError(failure.code, failure.message, { ...failure, cause });
   }
 
-  close(): void {
+  /** Stops pending requests. Resolves when no worker uses their memory any more. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.allSettled(this.#pending);
     for (const calls of this.#calls.splice(0)) calls.close();
   }
 

@@ -10,7 +10,7 @@ import { FileTurns, type Transfer } from './transfer.ts';
 /** Reads one file, verifies it, and writes it to its sink. The sink is closed when this settles. */
 export async function downloadFile({ file, sink: open }: DownloadItem, transfer: Transfer): Promise<void> {
   checkStoredFile(file);
-  await transfer.workers.expect(file.sizeBytes);
+  await transfer.expect(file.sizeBytes);
   const close = (sink: RandomSink) => transfer.tidyUp(`close of "${file.name}"`, () => sink.close());
   const sink = await transfer.local(`open of "${file.name}"`, open, { onLate: close });
   const progress = new FileProgress(file.name, file.sizeBytes, transfer.options);

@@ -143,7 +143,7 @@ export class StreamUpload {
       buffer.release();
       return NOTHING;
     }
-    await this.#transfer.workers.expect(filled.byteLength);
+    void this.#transfer.workers.expect(filled.byteLength); // never rejects
     const crc32c = await this.#transfer.workers.crc32c(filled);
     this.#checksums.set(index, crc32c);
     return { bytes: filled, crc32c, buffer };

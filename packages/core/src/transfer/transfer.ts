@@ -122,6 +122,11 @@ export class Transfer implements ActiveTransfer {
     return this.shared.workers;
   }
 
+  /** See `Workers.expect`. A stop of the transfer ends the wait. */
+  expect(sizeBytes: number): Promise<void> {
+    return unlessAborted(this.workers.expect(sizeBytes), this.signal);
+  }
+
   fail(error: unknown): void {
     if (this.#failure) return;
     this.#failure = { error };

@@ -147,7 +147,7 @@ class SourceUpload {
 
   async send(): Promise<UploadedFile> {
     const { sizeBytes, mode, mtimeMs, unitBytes = 0 } = this.#source;
-    await this.#transfer.workers.expect(sizeBytes);
+    await this.#transfer.expect(sizeBytes);
     const plan = planWholeParts(
       { sizeBytes, unitBytes },
       this.#transfer.settings,

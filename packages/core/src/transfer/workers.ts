@@ -74,7 +74,7 @@ export class Workers {
 
   /**
    * This many bytes more will be moved. Resolves once the workers have started, or at once if they
-   * are not worth it.
+   * are not worth it. Never rejects.
    */
   async expect(sizeBytes: number): Promise<void> {
     this.#expectedBytes += sizeBytes;

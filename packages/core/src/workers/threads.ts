@@ -3,7 +3,6 @@
  * says, and the last to close ends them. They keep no process alive.
  */
 
-import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import type { TransferWorkers, WorkerPort } from '../contract/transfer-workers.ts';
@@ -18,7 +17,7 @@ export interface OpenWorkers {
 interface Thread {
   readonly worker: Worker;
   /** Rejects if it cannot be started. */
-  readonly ready: Promise<unknown>;
+  readonly ready: Promise<void>;
   hasEnded: boolean;
 }
 
@@ -71,7 +70,11 @@ function threadAt(index: number): Thread {
 
 function startThread(): Thread {
   const worker = new Worker(THREAD_FILE, { execArgv: [...THREAD_FLAGS], name: 'holdfast transfer worker' });
-  const ready = once(worker, 'message').finally(() => worker.unref());
+  const ready = new Promise<void>((resolve, reject) => {
+    worker.once('message', () => resolve());
+    worker.once('error', reject);
+    worker.once('exit', () => reject(new Error('the thread ended before it could work')));
+  }).finally(() => worker.unref());
   const thread: Thread = { worker, ready, hasEnded: false };
   ready.catch(() => undefined); // its user reports it
   // Without a listener an error in the thread would end the process. Its calls fail by themselves.
