@@ -115,7 +115,7 @@ describe('WorkerHttp', () => {
     });
     const buffer = shared(MIB);
     const failing = client.request(request({ into: { buffer } })).catch((thrown: unknown) => thrown);
-    await expect.poll(() => buffer[0]).toBe(5);
+    await expect.poll(() => buffer[0], { timeout: 10_000 }).toBe(5);
     await client.close();
     const after = buffer.slice();
     expect(await failing).toMatchObject({ code: 'CLIENT_CLOSED' });
@@ -138,7 +138,7 @@ describe('WorkerHttp', () => {
   test('a service that cannot be loaded is not usable', async () => {
     const { client, request, ports } = await setUp(() => undefined, 1);
     const failing = client.request(request());
-    await expect.poll(() => ports.length).toBe(1);
+    await expect.poll(() => ports.length, { timeout: 10_000 }).toBe(1);
     ports[0]?.close();
     await expect(failing).rejects.toMatchObject({ code: 'CLOSED_EARLY' });
     expect(client.isUsable).toBe(false);

@@ -67,7 +67,7 @@ describe('Workers', () => {
       await next.update(bytes);
       return next.digest();
     };
-    await expect.poll(hashAgain).toEqual(blake3(bytes));
+    await expect.poll(hashAgain, { timeout: 20_000 }).toEqual(blake3(bytes));
   });
 
   test('two managers share the threads, and the last to close ends them', async () => {
