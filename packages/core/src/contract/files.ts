@@ -21,7 +21,8 @@ export interface RandomSource {
   readonly mayHideChanges?: boolean | undefined;
   /**
    * Fills `buffer` from `offsetBytes` on; the range lies inside the source. `SourceChanged` if the
-   * source has become shorter. `buffer` belongs to the source until this settles.
+   * source has become shorter. `buffer` belongs to the source until this settles. With transfer
+   * workers it lies in a `SharedArrayBuffer`.
    */
   readInto(offsetBytes: number, buffer: Uint8Array): Promise<void>;
   /**
@@ -61,7 +62,7 @@ export interface FoundDirectory {
 export interface RandomSink {
   /**
    * Writes all of `buffer` at `offsetBytes`. Ranges of one sink do not overlap. `buffer` belongs to
-   * the sink until this settles.
+   * the sink until this settles. With transfer workers it lies in a `SharedArrayBuffer`.
    */
   writeAt(offsetBytes: number, buffer: Uint8Array): Promise<void>;
   /**
