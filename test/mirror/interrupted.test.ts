@@ -257,18 +257,21 @@ describe('a rollback of the source during a mirror', () => {
   test.each([
     ['', 1024],
     [', also of pages of the catalog', 2],
-  ])('after it, the next mirror tells what a restart from the copy may load%s', async (_, entryCheckpointsMax) => {
-    const runs = twoRuns();
-    const settings = { ...SETTINGS, entryCheckpointsMax };
-    await saveAll(runs.from, [1n, 2n, 3n]);
-    await using from = open(runs.from, { settings, attempt: 'job-2' });
-    await using to = open(runs.to);
-    await to.admin.mirrorFrom(from);
-    await from.admin.rollback({ to: 1, reason: 'the loss rises' });
-    // They move into pages.
-    for (const version of [4n, 5n, 6n]) await from.save({ version, buffers: { a: bytes(9) } });
-    const { copied, skipped } = await to.admin.mirrorFrom(from);
-    const reason = expect.stringMatching(/^it was copied before a rollback of the source left it behind/);
-    expect([copied.length, skipped]).toEqual([3, [2n, 3n].map((version) => ({ version, reason }))]);
-  });
+  ])(
+    'after it, the next mirror tells what a restart from the copy may load%s',
+    async (_, entryCheckpointsMax) => {
+      const runs = twoRuns();
+      const settings = { ...SETTINGS, entryCheckpointsMax };
+      await saveAll(runs.from, [1n, 2n, 3n]);
+      await using from = open(runs.from, { settings, attempt: 'job-2' });
+      await using to = open(runs.to);
+      await to.admin.mirrorFrom(from);
+      await from.admin.rollback({ to: 1, reason: 'the loss rises' });
+      // They move into pages.
+      for (const version of [4n, 5n, 6n]) await from.save({ version, buffers: { a: bytes(9) } });
+      const { copied, skipped } = await to.admin.mirrorFrom(from);
+      const reason = expect.stringMatching(/^it was copied before a rollback of the source left it behind/);
+      expect([copied.length, skipped]).toEqual([3, [2n, 3n].map((version) => ({ version, reason }))]);
+    },
+  );
 });
