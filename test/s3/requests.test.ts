@@ -109,7 +109,7 @@ test.each<[string, Act]>([
     'the uploads',
     (store, sdk) => [
       async () => {
-        for await (const _ of store.listUploads?.('') ?? []) throw new Error('there is none');
+        for await (const _ of store.listUploads?.('') ?? []) throw new Error('an upload was listed');
       },
       () => sdk.send(new aws.ListMultipartUploadsCommand({ ...BUCKET, Prefix: 'gpt/' })),
     ],

@@ -2,8 +2,9 @@ import { CheckpointError } from '@holdfast/core';
 import { blake3 } from '@holdfast/core/internal/format/index';
 import { type KnownFile, KnownFiles } from '@holdfast/core/internal/plan/known-files';
 import type { UploadItem } from '@holdfast/core/internal/transfer/index';
+import { OrderedHash } from '@holdfast/core/internal/transfer/ordered-hash';
 import { refuse } from '@holdfast/testkit';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { countHashedBytes } from './hashed-bytes.ts';
 import {
   bytesItem,
@@ -319,8 +320,11 @@ describe('errors', () => {
       },
     });
     const { transfers } = setUp();
+    const ended = vi.spyOn(OrderedHash.prototype, 'end');
+    onTestFinished(() => ended.mockRestore());
     expect(await failureOf(transfers.upload([among(fileItem('a', source), known(data))]))).toBe(changed);
     expect([source.closeCount, isWhole(transfers)]).toEqual([1, true]);
+    expect(ended).toHaveBeenCalled(); // or a worker keeps the hash of the file for ever
   });
 
   test.each([1, 2, 5])(

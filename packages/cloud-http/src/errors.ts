@@ -149,7 +149,7 @@ export function refusalError(
 }
 
 /** Actions that make an object. */
-const MAKES_NEW: readonly string[] = ['create', 'copy to'];
+export const MAKES_NEW: readonly string[] = ['create', 'copy to'];
 
 /**
  * Error for an answer that did not come from the provider. What answered may have passed the

@@ -18,6 +18,7 @@ export {
   HttpRefusal,
   isAbort,
   type Judgement,
+  MAKES_NEW,
   nameOf,
   objectError,
   plainText,

@@ -1,26 +1,20 @@
 /** The connections of the transfer workers, seen from the main thread. */
 
-import { type TransferWorkers, WorkerCalls, WorkerGone } from '@holdfast/core/contract';
+import { ServiceCalls, type TransferWorkers, WorkerGone } from '@holdfast/core/contract';
 import { DirectHttpError, type DirectRequest, type DirectResponse } from '@holdfast/direct-http';
 import type { ServiceAnswer, ServiceOptions, ServiceRequest } from './http-service.ts';
 import { HTTP_SERVICE } from './service-file.ts';
 
-type Calls = WorkerCalls<ServiceRequest, ServiceAnswer>;
-
 /** Sends each request from the worker that has the fewest pending ones. */
 export class WorkerHttp {
-  readonly #workers: TransferWorkers;
-  readonly #options: ServiceOptions;
-  /** By worker. */
-  readonly #calls: Calls[] = [];
+  readonly #calls: ServiceCalls<ServiceRequest, ServiceAnswer>;
   readonly #closing = new AbortController();
   readonly #pending = new Set<Promise<unknown>>();
   #hasAnswered = false;
   #isUsable = true;
 
   constructor(workers: TransferWorkers, options: ServiceOptions) {
-    this.#workers = workers;
-    this.#options = options;
+    this.#calls = new ServiceCalls(workers, HTTP_SERVICE, options);
   }
 
   /** False: the service cannot even be loaded, so requests are sent from the main thread. */
@@ -36,14 +30,15 @@ export class WorkerHttp {
   }
 
   async #send({ signal, onBytes, ...request }: DirectRequest): Promise<DirectResponse> {
-    const calls = this.#idlest();
     const closing = this.#closing.signal;
     const stop = signal ? AbortSignal.any([signal, closing]) : closing;
-    const answer = await calls.call(request, { signal: stop, onBytes }).catch((error: unknown) => {
-      if (!(error instanceof WorkerGone)) throw error;
-      this.#isUsable = this.#hasAnswered;
-      throw new DirectHttpError('CLOSED_EARLY', error.message, { phase: 'head', cause: error });
-    });
+    const answer = await this.#calls.idlest
+      .call(request, { signal: stop, onBytes })
+      .catch((error: unknown) => {
+        if (!(error instanceof WorkerGone)) throw error;
+        this.#isUsable = this.#hasAnswered;
+        throw new DirectHttpError('CLOSED_EARLY', error.message, { phase: 'head', cause: error });
+      });
     this.#hasAnswered = true;
     if ('response' in answer) return answer.response;
     const { failure, root } = answer;
@@ -57,15 +52,7 @@ export class WorkerHttp {
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.allSettled(this.#pending);
-    for (const calls of this.#calls.splice(0)) calls.close();
-  }
-
-  #idlest(): Calls {
-    for (let index = 0; index < this.#workers.count; index += 1) {
-      if (this.#calls[index]?.isGone === false) continue;
-      this.#calls[index] = new WorkerCalls(this.#workers.connect(index, HTTP_SERVICE, this.#options));
-    }
-    return this.#calls.reduce((a, b) => (b.pendingCount < a.pendingCount ? b : a));
+    this.#calls.close();
   }
 }
 

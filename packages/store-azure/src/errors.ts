@@ -4,6 +4,7 @@ import {
   credentialsFailure,
   foreignError,
   HttpRefusal,
+  MAKES_NEW,
   objectError,
   plainText,
   type RefusedAnswer,
@@ -219,10 +220,9 @@ function missingError(
 
 /** When a blob is created, these codes prove that a blob with the name exists. */
 const OF_CREATE: readonly string[] = ['BlobImmutableDueToPolicy', 'UnauthorizedBlobOverwrite'];
-const MAKES_NEW = /^(create|copy to)$/;
 
 function codeOf({ code, status, message, headerName }: AzureRefusal, action: string): ErrorCode {
-  if (MAKES_NEW.test(action) && OF_CREATE.includes(code)) return 'AlreadyExists';
+  if (MAKES_NEW.includes(action) && OF_CREATE.includes(code)) return 'AlreadyExists';
   // Azurite's form of Md5Mismatch.
   if (code === 'InvalidOperation' && /md5/i.test(message)) return 'Corrupt';
   // The server rejects the older version too.

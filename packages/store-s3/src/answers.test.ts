@@ -155,8 +155,8 @@ describe('an answer that is not as it was sent is broken', () => {
   it.each([
     ['a size that is no number', page(`${LAST}${item('a', '<Size>1o</Size>')}`)],
     ['a negative size', page(`${LAST}${item('a', '<Size>-1</Size>')}`)],
-    ['a time that is none', page(`${LAST}${item('a', '<LastModified>yesterday</LastModified>')}`)],
-    ['a flag that is none', page('<IsTruncated>perhaps</IsTruncated>')],
+    ['a word in place of a time', page(`${LAST}${item('a', '<LastModified>yesterday</LastModified>')}`)],
+    ['a word in place of a flag', page('<IsTruncated>perhaps</IsTruncated>')],
     ['fewer objects than it claims', page(`<KeyCount>2</KeyCount>${LAST}${item('a')}`)],
     ['no word on whether it is the last page', page(item('a'))],
   ])('%s', (_name, xml) => {

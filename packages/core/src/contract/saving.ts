@@ -127,7 +127,7 @@ export interface SaveOptions extends CommitWaitOptions, CommitMeta, StaleOptions
    * `auto`: a file equal to one of the newest checkpoints, whatever its name there, is not sent
    * again; the new checkpoint refers to the stored object. Files are equal if size, CRC32C and
    * BLAKE3 are. BLAKE3 is computed and recorded only for a file whose size and CRC32C equal those
-   * of such a file. So the first repeat is still sent, and the next ones are not. A stream cannot
+   * of such a file. The first repeat is sent too, later ones are not. A stream cannot
    * be compared beforehand and is always sent. Default: the manager's.
    */
   dedupe?: 'auto' | 'off' | undefined;

@@ -1,6 +1,6 @@
 /** Calls of a service in another thread: a request, an answer, progress and a stop. */
 
-import type { WorkerPort } from './transfer-workers.ts';
+import type { TransferWorkers, WorkerPort } from './transfer-workers.ts';
 
 /** Progress is reported at most this often. Stalls are looked for in seconds. */
 const PROGRESS_MS = 200;
@@ -98,6 +98,31 @@ export class WorkerCalls<Request, Answer> {
   #end(): void {
     this.#isGone = true;
     for (const { fail } of [...this.#pending.values()]) fail(new WorkerGone('the thread has ended'));
+  }
+}
+
+/** The calls of one service in all workers. */
+export class ServiceCalls<Request, Answer> {
+  readonly #connect: (index: number) => WorkerPort;
+  readonly #count: number;
+  /** By worker. */
+  readonly #calls: WorkerCalls<Request, Answer>[] = [];
+
+  /** `options`: see `TransferWorkers.connect`. */
+  constructor(workers: TransferWorkers, service: URL, options?: unknown) {
+    this.#connect = (index) => workers.connect(index, service, options);
+    this.#count = workers.count;
+  }
+
+  /** Those of the worker with the fewest pending calls. A worker that has ended is replaced. */
+  get idlest(): WorkerCalls<Request, Answer> {
+    for (let index = 0; index < this.#count; index += 1)
+      if (this.#calls[index]?.isGone !== false) this.#calls[index] = new WorkerCalls(this.#connect(index));
+    return this.#calls.reduce((a, b) => (b.pendingCount < a.pendingCount ? b : a));
+  }
+
+  close(): void {
+    for (const calls of this.#calls.splice(0)) calls.close();
   }
 }
 

@@ -123,8 +123,9 @@ export class Transfer implements ActiveTransfer {
   }
 
   /** See `Workers.expect`. A stop of the transfer ends the wait. */
-  expect(sizeBytes: number): Promise<void> {
-    return unlessAborted(this.workers.expect(sizeBytes), this.signal);
+  expect(sizeBytes: number): Promise<void> | undefined {
+    const starting = this.workers.expect(sizeBytes);
+    return starting && unlessAborted(starting, this.signal);
   }
 
   fail(error: unknown): void {

@@ -229,27 +229,30 @@ class SourceUpload {
     if (isOver()) return null;
     const comparison = compareWith(alike, this.#transfer.workers);
     const { checksums, hash } = comparison;
-    const turns = new FileTurns(this.#transfer, true);
-    const compare = async (start: number) => {
-      const { reading, hashed } = this.#readToCompare(start, partSizeBytes, comparison);
-      const { buffer } = await reading;
-      await (hashed ?? Promise.resolve()).finally(() => buffer.release());
-    };
-    for (let start = 0; start < sizeBytes && !this.#transfer.signal.aborted; start += partSizeBytes) {
-      await turns.next(() => compare(start));
-      if (start === 0) await turns.settled();
-      if (isOver()) break;
+    try {
+      const turns = new FileTurns(this.#transfer, true);
+      const compare = async (start: number) => {
+        const { reading, hashed } = this.#readToCompare(start, partSizeBytes, comparison);
+        const { buffer } = await reading;
+        await (hashed ?? Promise.resolve()).finally(() => buffer.release());
+      };
+      for (let start = 0; start < sizeBytes && !this.#transfer.signal.aborted; start += partSizeBytes) {
+        await turns.next(() => compare(start));
+        if (start === 0) await turns.settled();
+        if (isOver()) break;
+      }
+      await turns.settled();
+      if (isOver()) return null;
+      const described = { ...checksums.describe(sizeBytes, partSizeBytes), blake3: await hash?.digest() };
+      await this.#readAgain(partSizeBytes, checksums);
+      await this.#assertUnchanged(described.crc32c);
+      const { blake3 } = described;
+      const known = blake3 && this.#item.known?.find({ ...described, blake3 });
+      const key = known?.key ?? this.#keyOfFinished(finished, described.crc32c);
+      return key === undefined ? null : { name: this.#name, key, ...described, known };
+    } finally {
+      hash?.end();
     }
-    await turns.settled();
-    if (isOver()) hash?.end();
-    if (isOver()) return null;
-    const described = { ...checksums.describe(sizeBytes, partSizeBytes), blake3: await hash?.digest() };
-    await this.#readAgain(partSizeBytes, checksums);
-    await this.#assertUnchanged(described.crc32c);
-    const { blake3 } = described;
-    const known = blake3 && this.#item.known?.find({ ...described, blake3 });
-    const key = known?.key ?? this.#keyOfFinished(finished, described.crc32c);
-    return key === undefined ? null : { name: this.#name, key, ...described, known };
   }
 
   /** All of the source, in memory that the caller releases. */
@@ -295,9 +298,10 @@ class SourceUpload {
       await this.#transfer.turn(() => parts.complete(described));
       return { name: this.#name, key: parts.key, ...described, blake3 };
     } catch (error) {
-      hash?.end();
       await parts.abort();
       throw error;
+    } finally {
+      hash?.end();
     }
   }
 

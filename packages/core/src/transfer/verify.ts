@@ -73,7 +73,7 @@ class FileCheck {
     const { settings, shared } = this.#transfer;
     const draw = () => shared.random.fraction();
     const ranges = level === 1 ? planSamples(file, draw) : planRanges(file, settings.partSizeBytesMin);
-    await this.#transfer.expect(level === 1 ? 0 : file.sizeBytes);
+    if (level > 1) await this.#transfer.expect(file.sizeBytes);
     const progress = new FileProgress(file.name, file.sizeBytes, this.#options);
     const turns = new FileTurns(this.#transfer, file.sizeBytes > file.partSizeBytes);
     for (const range of ranges) {

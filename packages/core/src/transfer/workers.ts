@@ -5,10 +5,11 @@
 
 import {
   type Logger,
+  ServiceCalls,
   type Settings,
   setWorkersOf,
   toCheckpointError,
-  WorkerCalls,
+  type WorkerCalls,
 } from '../contract/index.ts';
 import { type Blake3, crc32c, startBlake3 } from '../format/checksum.ts';
 import {
@@ -46,8 +47,7 @@ export class Workers {
   #expectedBytes = 0;
   #starting: Promise<void> | undefined;
   #open: OpenWorkers | undefined;
-  /** By worker. */
-  #checksums: Checksums[] = [];
+  #services: ServiceCalls<ChecksumRequest, ChecksumAnswer> | undefined;
   #lastHash = 0;
   #isClosed = false;
 
@@ -74,28 +74,28 @@ export class Workers {
 
   /**
    * This many bytes more will be moved. Resolves once the workers have started, or at once if they
-   * are not worth it. Never rejects.
+   * are not worth it. Never rejects. `undefined`: there is nothing to wait for.
    */
-  async expect(sizeBytes: number): Promise<void> {
+  expect(sizeBytes: number): Promise<void> | undefined {
     this.#expectedBytes += sizeBytes;
-    if (!this.mayStart || this.#expectedBytes < this.#startBytes || this.#isClosed) return;
+    if (!this.mayStart || this.#expectedBytes < this.#startBytes || this.#isClosed) return undefined;
     this.#starting ??= this.#start();
-    await this.#starting;
+    return this.#open ? undefined : this.#starting;
   }
 
   /** Bytes in memory of the pool. They stay as they are until it settles. */
   async crc32c(bytes: Uint8Array): Promise<number> {
-    const checksums = this.#idlest(bytes);
-    if (checksums === undefined) return crc32c(bytes);
+    const isForWorkers = bytes.byteLength >= PART_BYTES_MIN && bytes.buffer === this.#memory;
+    if (!isForWorkers || !this.#services) return crc32c(bytes);
     try {
-      return (await checksums.call({ crc32c: bytes })) as number;
+      return (await this.#services.idlest.call({ crc32c: bytes })) as number;
     } catch {
       return crc32c(bytes); // the thread has ended
     }
   }
 
   startHash(): HashOfParts {
-    const checksums = this.#open && this.#idlest();
+    const checksums = this.#services?.idlest;
     return checksums === undefined ? here(startBlake3()) : there(checksums, ++this.#lastHash);
   }
 
@@ -103,7 +103,8 @@ export class Workers {
   close(): void {
     this.#isClosed = true;
     if (this.#memory) setWorkersOf(this.#memory, undefined);
-    for (const checksums of this.#checksums.splice(0)) checksums.close();
+    this.#services?.close();
+    this.#services = undefined;
     this.#open?.close();
     this.#open = undefined;
   }
@@ -116,26 +117,12 @@ export class Workers {
         return;
       }
       this.#open = open;
+      this.#services = new ServiceCalls(open.workers, CHECKSUM_SERVICE);
       if (this.#memory) setWorkersOf(this.#memory, open.workers);
     } catch (error) {
       const why = toCheckpointError(error).message;
       this.#logger.log('warn', `one thread does all the work, because no other can be started: ${why}`);
     }
-  }
-
-  /** `undefined`: this thread computes the checksum. */
-  #idlest(bytes?: Uint8Array): Checksums | undefined {
-    if (!this.#open || (bytes !== undefined && (bytes.byteLength < PART_BYTES_MIN || !this.#isShared(bytes))))
-      return undefined;
-    for (let index = 0; index < this.#count; index += 1) {
-      if (this.#checksums[index]?.isGone === false) continue;
-      this.#checksums[index] = new WorkerCalls(this.#open.workers.connect(index, CHECKSUM_SERVICE));
-    }
-    return this.#checksums.reduce((a, b) => (b.pendingCount < a.pendingCount ? b : a));
-  }
-
-  #isShared(bytes: Uint8Array): boolean {
-    return bytes.buffer === this.#memory;
   }
 }
 
