@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import LongestFirst from './scripts/longest-first.ts';
+import { withWorkers } from './test/with-workers/changes.ts';
 
 // Without 'module': what it leads to in some packages is for bundlers, and Node cannot load it.
 const conditions = ['holdfast-source', 'node', 'import', 'default'];
@@ -30,14 +31,34 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: 'packages',
+          isolate: false,
+          include: ['packages/{agent,elasticdl,local-files,store-*,stores,training,cli}/src/**/*.test.ts'],
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: 'stores',
           globalSetup: ['test/e2e/pack-first.ts'],
-          include: [
-            'packages/{elasticdl,local-files,store-*,stores,training,cli}/src/**/*.test.ts',
-            'test/**/*.test.ts',
-            'examples/**/*.test.ts',
-          ],
+          include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
           exclude: ['**/node_modules/**', 'test/tidy.test.ts', 'test/tidy/**'],
+        },
+      },
+      {
+        extends: true,
+        plugins: [withWorkers()],
+        test: {
+          name: 'workers',
+          setupFiles: ['test/with-workers/set-up.ts'],
+          // Not those that move a clock by hand or count what their own thread hashes.
+          include: [
+            'test/cloud/bad-network.test.ts',
+            'test/transfer/{download,file-stream,known-files,lending,random-reading}.test.ts',
+            'test/transfer/{second-reading,upload,upload-faults,verify}.test.ts',
+            'test/manager/{finished-objects,mapped-sources,open-files,output-streams}.test.ts',
+            'test/manager/{random-reading,resume,resume-faults,saving}.test.ts',
+          ],
         },
       },
       { extends: true, test: { name: 'tidy', include: ['test/tidy.test.ts', 'test/tidy/**/*.test.ts'] } },

@@ -5,16 +5,27 @@
 
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Files that take more than half a minute on two cores. */
+/** Files that take more than twenty seconds on two cores, in any project. */
 const LONGEST = [
-  'test/sim/sim.test.ts',
-  'test/cloud/killed-writers.test.ts',
   'test/cloud/ambiguity-s3.test.ts',
   'test/e2e/demo.test.ts',
   'test/cloud/ambiguity-azure.test.ts',
-  'test/cloud/ambiguity-gcs.test.ts',
+  'test/sim/sim.test.ts',
+  'test/cloud/killed-writers.test.ts',
+  'test/records/bombs.test.ts',
+  'test/python/client.test.ts',
+  'test/artifacts/install.test.ts',
   'test/crash/every-call.test.ts',
   'test/cloud/races.test.ts',
+  'test/cloud/ambiguity-gcs.test.ts',
+  'test/e2e/certify-s3.test.ts',
+  'test/cloud/lost-replies.test.ts',
+  'test/artifacts/consumers.test.ts',
+  'test/artifacts/wheel.test.ts',
+  'test/servers/programs.test.ts',
+  'test/e2e/tutorial.test.ts',
+  'test/e2e/cli.test.ts',
+  'test/cloud/bad-network.test.ts',
 ];
 
 export default class LongestFirst extends BaseSequencer {

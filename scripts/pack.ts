@@ -1,6 +1,7 @@
 /**
  * `npm run pack`: fills `artifacts/` with the tarball of every package, one archive of the command
- * with Node for each kind of machine, and a Dockerfile. Replaces the previous content.
+ * with Node for each kind of machine, a wheel for Python, and a Dockerfile. Replaces the previous
+ * content.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -18,6 +19,7 @@ import {
   stagePackage,
   stageWhole,
 } from './pack/stage.ts';
+import { packWheel } from './pack/wheel.ts';
 import { BUILD, runStep } from './steps.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -63,9 +65,10 @@ async function packAll(): Promise<string[]> {
   const packages = await Promise.all(publishedFolders(ROOT).map(packPackage));
   // Compressing Node takes most of the time, and each archive uses one core.
   const archives = await Promise.all(MACHINES.map(packMachine));
+  const wheel = packWheel(ROOT, join(STAGE, WHOLE, 'package'), join(STAGE, 'wheel'));
   const dockerfile = join(STAGE, 'Dockerfile');
   cpSync(join(ROOT, 'packages', WHOLE, 'Dockerfile'), dockerfile);
-  return [...packages, ...archives, dockerfile];
+  return [...packages, ...archives, wheel, dockerfile];
 }
 
 async function main(): Promise<void> {

@@ -1,7 +1,16 @@
 // Bundles the command: one file that starts fast, and pieces that are loaded when a store asks for its SDK.
 // With `--package DIR` it bundles the command and the library of the package `holdfast` into DIR. They share their pieces.
-import { readdirSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
+// With `--programs DIR FILE…` it bundles these programs of tests into DIR.
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 
@@ -11,8 +20,9 @@ const ENTRY = `.holdfast-${process.pid}`;
 const PIECES = join(DIST, 'pieces');
 const PIECE_KEPT_MS = 24 * 60 * 60 * 1000;
 const LIBRARY = ['index', 'training', 'elasticdl'];
-const [, packageDirectory] = process.argv.slice(2);
-const isPackage = packageDirectory !== undefined;
+const [mode, directory, ...programs] = process.argv.slice(2);
+const isPackage = mode === '--package';
+const isOfTests = mode === '--programs';
 
 /** What a transfer worker loads, by the name of its piece. The main thread finds it beside its own. */
 const OF_WORKERS = {
@@ -24,11 +34,13 @@ const OF_WORKERS = {
 const OPTIONS = {
   absWorkingDir: HERE,
   entryPoints: [
-    { in: 'src/main.ts', out: isPackage ? 'command' : ENTRY },
+    ...(isOfTests
+      ? programs.map((path) => ({ in: resolve(path), out: basename(path, '.ts') }))
+      : [{ in: 'src/main.ts', out: isPackage ? 'command' : ENTRY }]),
     ...Object.entries(OF_WORKERS).map(([name, path]) => ({ in: path, out: `pieces/${name}` })),
     ...(isPackage ? LIBRARY.map((name) => ({ in: `../holdfast/src/${name}.ts`, out: name })) : []),
   ],
-  outdir: packageDirectory ?? DIST,
+  outdir: directory ?? DIST,
   metafile: true,
   outExtension: { '.js': '.mjs' },
   chunkNames: 'pieces/[name]-[hash]',
@@ -106,12 +118,27 @@ const ofWorkers = {
   },
 };
 
-const { metafile } = await build({
+const { metafile, outputFiles } = await build({
   ...OPTIONS,
+  write: !isOfTests,
   plugins: [namedAsInNode(await importsOfCommonJs()), ofWorkers],
 });
-if (isPackage) writeFileSync(`${packageDirectory}.inputs.json`, JSON.stringify(Object.keys(metafile.inputs)));
+if (isPackage) writeFileSync(`${directory}.inputs.json`, JSON.stringify(Object.keys(metafile.inputs)));
+else if (isOfTests) for (const file of outputFiles) replaceFile(file);
 else replaceCommand();
+
+/** A program that starts meanwhile reads the old file or the new one. What has not changed stays compiled. */
+function replaceFile({ path, contents }) {
+  try {
+    if (readFileSync(path).equals(contents)) return;
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error;
+  }
+  mkdirSync(dirname(path), { recursive: true });
+  const temporary = `${path}.${process.pid}`;
+  writeFileSync(temporary, contents);
+  renameSync(temporary, path);
+}
 
 /** A command that starts meanwhile reads the old file or the new one, never half of one, and each finds its own pieces. */
 function replaceCommand() {

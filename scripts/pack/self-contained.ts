@@ -38,8 +38,8 @@ export function stageSelfContained(root: string, whole: string, machine: Machine
   chmodSync(node, 0o755);
   cpSync(join(nodeHome(machine), 'LICENSE'), join(target, 'NODE-LICENSE'));
   cpSync(join(root, 'LICENSE'), join(target, 'LICENSE'));
-  const programs = [node, ...NATIVE.map((name) => addNative(root, name, machine, library))];
-  for (const program of programs) assertElf(program, machine.arch);
+  assertElf(node, machine.arch);
+  const programs = [node, ...addNatives(root, machine, library)];
   mkdirSync(join(target, 'bin'));
   writeFileSync(join(target, 'bin', 'holdfast'), launcher(root, machine, glibcMin(programs)), {
     mode: 0o755,
@@ -50,6 +50,16 @@ function nodeHome({ arch }: Machine): string {
   const wanted = nodePackage({ platform: 'linux', arch, musl: false });
   if (wanted === undefined) throw new Error(`there is no Node for linux ${arch}`);
   return fetchPackage(wanted, { say, forOtherMachine: true });
+}
+
+/**
+ * Puts the native code for a machine beside the command in `library`. Returns the paths of the
+ * native programs.
+ */
+export function addNatives(root: string, machine: Machine, library: string): string[] {
+  const programs = NATIVE.map((name) => addNative(root, name, machine, library));
+  for (const program of programs) assertElf(program, machine.arch);
+  return programs;
 }
 
 /** Path of the native program. */

@@ -9,7 +9,7 @@ import { thirdPartyLicenses } from './third-party-licenses.ts';
 export const REPOSITORY_URL = 'https://github.com/holdfast/holdfast';
 
 /** `cli` is published as the command of `holdfast`. */
-const UNPUBLISHED = new Set(['cli']);
+const UNPUBLISHED = new Set(['agent', 'cli']);
 /** Prepared separately, because its code is a bundle. */
 const WHOLE = 'holdfast';
 

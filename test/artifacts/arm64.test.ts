@@ -12,6 +12,7 @@ import { describeOnServer, whyNone } from '../servers/server-suite.ts';
 import { ARM64_TITLE, arm64Machine, copyArm64Machine, runByQemu } from './arm64-machine.ts';
 import {
   artifact,
+  COMMAND,
   INSTALL_TIMEOUT_MS,
   NATIVE_SAID,
   nativeChecksums,
@@ -95,7 +96,9 @@ describeOnServer(
     test(
       'computes checksums and hashes natively',
       async () => {
-        expect(await machine().run('lib/node', '--eval', nativeChecksums(`/${HOME}`))).toEqual(NATIVE_SAID);
+        expect(await machine().run('lib/node', '--eval', nativeChecksums(`/${HOME}/${COMMAND}`))).toEqual(
+          NATIVE_SAID,
+        );
       },
       TIMEOUT_MS,
     );

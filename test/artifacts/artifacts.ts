@@ -39,7 +39,10 @@ export const VERSION = readJson<PackageJson>(join(ROOT, 'packages/holdfast/packa
 
 /** Names of the packages that are published, in the order of their folders. */
 export const PACKAGES: readonly string[] = readdirSync(join(ROOT, 'packages'))
-  .filter((folder) => folder !== 'cli' && existsSync(join(ROOT, 'packages', folder, 'package.json')))
+  .filter(
+    (folder) =>
+      !['agent', 'cli'].includes(folder) && existsSync(join(ROOT, 'packages', folder, 'package.json')),
+  )
   .map((folder) => readJson<PackageJson>(join(ROOT, 'packages', folder, 'package.json')).name);
 
 /** Path of an artifact by its name. Throws if `npm run pack` has not made it. */
@@ -114,14 +117,17 @@ export function npm(...args: readonly string[]): string[] {
   return [command, ...first, ...args, '--no-audit', '--no-fund', '--loglevel=error'];
 }
 
+/** The command within an archive. */
+export const COMMAND = 'lib/holdfast/dist/command.mjs';
+
 /**
- * A program for the Node of an archive at `home`. It prints `NATIVE_SAID` if native code computes
- * both checksums.
+ * A program for Node. It prints `NATIVE_SAID` if native code computes both checksums for this
+ * `command.mjs`.
  */
-export function nativeChecksums(home: string): string {
+export function nativeChecksums(command: string): string {
   return `
     const { createRequire } = require('node:module');
-    const from = createRequire(${JSON.stringify(join(home, 'lib/holdfast/dist/command.mjs'))});
+    const from = createRequire(${JSON.stringify(command)});
     console.log(from('@node-rs/crc32').crc32c('123456789').toString(16), typeof from('@napi-rs/blake-hash').blake3);`;
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { cpSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
@@ -119,6 +119,12 @@ const ADAPTERS = [
   ['local', 'openLocalStore', 'file:///none'],
 ] as const;
 
+/** The one that docs/install.md tells people to use. */
+async function documentedBanner(): Promise<string> {
+  const [, banner] = /--banner:js="([^"]+)"/.exec(await readFile('docs/install.md', 'utf8')) ?? [];
+  return banner ?? '';
+}
+
 describe.each(ADAPTERS)('a bundle of store-%s', (name, open, uri) => {
   let bundle: string;
 
@@ -141,9 +147,7 @@ describe.each(ADAPTERS)('a bundle of store-%s', (name, open, uri) => {
       format: 'esm',
       platform: 'node',
       external: ['@napi-rs/blake-hash', '@node-rs/crc32'],
-      banner: {
-        js: "import { createRequire as bundleRequire } from 'node:module';\nconst require = bundleRequire(import.meta.url);",
-      },
+      banner: { js: await documentedBanner() },
       logLevel: 'silent',
     });
   });
@@ -152,6 +156,34 @@ describe.each(ADAPTERS)('a bundle of store-%s', (name, open, uri) => {
     const ended = await run([nodeProgram(major), bundle], { cwd: place.directory });
     expect(ended).toEqual({ code: 0, stdout: `${uri.split(':')[0]} function\n`, stderr: '' });
   });
+});
+
+test('a bundle starts no thread, whatever lies beside it, and saves without', async () => {
+  const entry = place.path('threadless.mjs');
+  await writeFile(
+    entry,
+    `import { createCheckpointManager } from '@holdfast/core';
+import { openLocalStore } from '@holdfast/store-local';
+const store = await openLocalStore('file://' + process.argv[2]);
+const manager = createCheckpointManager({ store, settings: { workers: 1 } });
+await manager.save({ version: 1, buffers: { a: new Uint8Array(1_000_000) } });
+await manager.close();
+console.log('saved');
+`,
+  );
+  const bundle = place.path('threadless/bundle.js');
+  await build({
+    entryPoints: [entry],
+    outfile: bundle,
+    ...{ bundle: true, format: 'esm', platform: 'node', logLevel: 'silent' },
+    external: ['@napi-rs/blake-hash', '@node-rs/crc32'],
+    banner: { js: await documentedBanner() },
+  });
+  await writeFile(place.path('threadless/package.json'), '{ "type": "module" }');
+  // A program of the user, which never answers as a worker would.
+  await writeFile(place.path('threadless/thread.js'), `console.log('started'); setInterval(() => {}, 1e6);`);
+  const ended = await run([nodeProgram(24), bundle, place.path('threadless/run')], { cwd: place.directory });
+  expect(ended).toEqual({ code: 0, stdout: 'saved\n', stderr: '' });
 });
 
 describe('a store of a user', () => {

@@ -14,6 +14,7 @@ import { run } from '../e2e/holdfast-process.ts';
 import {
   ARTIFACTS,
   artifact,
+  COMMAND,
   NATIVE_SAID,
   nativeChecksums,
   readJson,
@@ -71,7 +72,7 @@ describe('on its own machine', () => {
   });
 
   test('computes checksums and hashes natively', async () => {
-    const words = [join(home(OWN), 'lib', 'node'), '--eval', nativeChecksums(home(OWN))];
+    const words = [join(home(OWN), 'lib', 'node'), '--eval', nativeChecksums(join(home(OWN), COMMAND))];
     expect(await isolated(words)).toEqual(NATIVE_SAID);
   });
 

@@ -5,6 +5,7 @@ import {
   type CheckpointManagerOptions,
   createCheckpointManager,
   createThrottle,
+  createTransferMemory,
   idText,
   listObjects,
   openObjectSource,
@@ -189,7 +190,7 @@ async function savedRun(): Promise<RunManager> {
 /** Names in `CALL_RULES` that are not the name of a manager's call. */
 const CALL_OF: Readonly<Record<string, string | null>> = {
   ...{ mirror: 'mirrorFrom', fork: 'forkFrom', rebuild: 'rebuildCatalog' },
-  ...{ call: null, wait: null, commitCheckpoint: null },
+  ...{ call: null, wait: null, commitCheckpoint: null, openInputStream: null },
 };
 const RULES = Object.entries(CALL_RULES).filter(([name]) => CALL_OF[name] !== null);
 
@@ -317,6 +318,17 @@ describe('a checkpoint', () => {
     await expectRefused(['empty', 'space'], async (value) =>
       checkpoint.openInputStream(value).getReader().read(),
     );
+    for (const field of ['offsetBytes', 'lengthBytes']) {
+      await expectRefused(['0', 'undefined'], (value) =>
+        checkpoint
+          .openInputStream('a', { [field]: value })
+          .getReader()
+          .read(),
+      );
+    }
+    await expectRefused(['undefined'], (memory) =>
+      checkpoint.openInputStream('a', { memory }).getReader().read(),
+    );
     await expectRefused(['empty', 'space'], (value) => checkpoint.openSource(value));
     await expectRefused(OBJECT, (value) => checkpoint.openSource('a', value));
     await expectRefused(OBJECT, (value) => checkpoint.details(value));
@@ -337,6 +349,7 @@ describe('opening', () => {
     settings: OBJECT,
     retention: ['undefined', 'null', '{}'],
     throttle: OPTIONAL,
+    memory: OPTIONAL,
     dedupe: OPTIONAL,
     beforeFirstSave: ['undefined', 'function'],
     clock: OPTIONAL,
@@ -388,6 +401,12 @@ describe('opening', () => {
 });
 
 describe('beside the manager', () => {
+  test('createTransferMemory', async () => {
+    await expectRefused(OBJECT, (value) => createTransferMemory(value));
+    await expectRefused(OBJECT, (settings) => createTransferMemory({ settings }));
+    await expectRefused(OPTIONAL, (logger) => createTransferMemory({ logger }));
+  });
+
   test('createThrottle', async () => {
     await expectRefused(OBJECT, (value) => createThrottle(value));
     await expectRefused(['undefined', 'null'], (bytesPerSecondMax) => createThrottle({ bytesPerSecondMax }));

@@ -3,7 +3,7 @@
  * a plain copy of the same bytes and with a save that is awaited.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -13,6 +13,7 @@ import { parseArgs } from 'node:util';
 import type { RunManager } from '@holdfast/core';
 import { openCheckpointManager } from '@holdfast/stores';
 import { AsyncSaver, DirectoryStaging, MemoryStaging } from '@holdfast/training';
+import { inNewDirectory } from './in-new-directory.ts';
 import { positive, say } from './options.ts';
 import { isMet, machineText, markdownTable, publish, ratios, type Verdict, verdictTable } from './results.ts';
 import { assertRoom } from './room.ts';
@@ -71,10 +72,7 @@ export async function benchAsync(args: readonly string[]): Promise<boolean> {
   });
   const rounds = Math.ceil(positive('--rounds', values.rounds));
   const shape = parseShape(`16x${values.size}`);
-  const directory = mkdtempSync(join(values.dir, 'holdfast-bench-'));
-  const remove = () => rmSync(directory, { recursive: true, force: true });
-  process.on('exit', remove);
-  try {
+  return inNewDirectory(values.dir, async (directory) => {
     // All saves of a round stay until its end.
     assertRoom(shape.name, directory, 6 * 16 * shape.fileBytes);
     const state = new TrainingState(shape.fileBytes);
@@ -91,10 +89,7 @@ export async function benchAsync(args: readonly string[]): Promise<boolean> {
     const markdown = `${[conditions, verdictTable(verdicts), tableOf(report)].join('\n\n')}\n`;
     publish('async', { markdown, json: { ...report, verdicts }, charts: {} }, values.out);
     return verdicts.every(isMet);
-  } finally {
-    remove();
-    process.off('exit', remove);
-  }
+  });
 }
 
 /** 16 buffers, all of which every step changes, so that no save finds an unchanged one. */

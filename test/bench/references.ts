@@ -13,6 +13,7 @@ import { MINIO } from '../servers/go-program.ts';
 import { newBucketOf } from '../servers/s3-access.ts';
 import { startMinio } from '../servers/s3-servers.ts';
 import { builtCli, type Cli } from './cli.ts';
+import { inNewDirectory } from './in-new-directory.ts';
 import { chosen, positive, say } from './options.ts';
 import { isMet, machineText, markdownTable, publish, ratios, type Verdict, verdictTable } from './results.ts';
 import { assertRoom } from './room.ts';
@@ -75,10 +76,7 @@ export async function benchReferences(args: readonly string[]): Promise<boolean>
   const stores = chosen('--stores', values.stores, STORES);
   const rounds = Math.ceil(positive('--rounds', values.rounds));
   const cli = builtCli(values['from-sources']);
-  const directory = mkdtempSync(join(values.dir, 'holdfast-bench-'));
-  const remove = () => rmSync(directory, { recursive: true, force: true });
-  process.on('exit', remove);
-  try {
+  return inNewDirectory(values.dir, async (directory) => {
     const runs: ReferencesRun[] = [];
     for (const shape of shapes) runs.push(...(await measureShape(shape, { cli, rounds, directory, stores })));
     const conditions = `${machineText()}; ${MINIO.title} ${MINIO.version}, same machine; ${rounds} rounds, median [min–max], ratios of each round`;
@@ -90,10 +88,7 @@ export async function benchReferences(args: readonly string[]): Promise<boolean>
       values.out,
     );
     return verdicts.every(isMet);
-  } finally {
-    remove();
-    process.off('exit', remove);
-  }
+  });
 }
 
 interface Workplace {

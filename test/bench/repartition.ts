@@ -4,13 +4,14 @@
  * large shard without its values.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { checkShards, openDirectoryShards } from '@holdfast/elasticdl';
 import { writeCheckpoint, writeHollowShard } from './elasticdl-files.ts';
+import { inNewDirectory } from './in-new-directory.ts';
 import { run, timeCommand } from './measure.ts';
 import { positive, say } from './options.ts';
 import { isMet, machineText, markdownTable, publish, ratios, type Verdict, verdictTable } from './results.ts';
@@ -67,7 +68,7 @@ export async function benchRepartition(args: readonly string[]): Promise<boolean
   const rounds = Math.ceil(positive('--rounds', values.rounds));
   const { fileBytes: sizeBytes } = parseShape(`1x${values.size}`);
   const { fileBytes: bufferBytes } = parseShape(`1x${values.buffer}`);
-  return inDirectory(values.dir, async (directory) => {
+  return inNewDirectory(values.dir, async (directory) => {
     assertRoom(values.size, directory, 3 * sizeBytes);
     const from = join(directory, 'from');
     await writeCheckpoint(from, FROM_COUNT, sizeBytes);
@@ -176,7 +177,7 @@ export async function benchInspect(args: readonly string[]): Promise<boolean> {
   });
   const rounds = Math.ceil(positive('--rounds', values.rounds));
   const { fileBytes: sizeBytes } = parseShape(`1x${values.size}`);
-  return inDirectory(values.dir, async (directory) => {
+  return inNewDirectory(values.dir, async (directory) => {
     await writeHollowShard(directory, sizeBytes);
     const runs: OneCost[] = [];
     const job = { from: directory, to: '', count: 1, bufferBytes: 0 };
@@ -199,16 +200,4 @@ export function inspectVerdicts({ runs }: InspectReport): Verdict[] {
     },
     { what: 'read of it, KiB', values: runs.map(({ bytes }) => bytes / 1024), wanted: { atMost: 1024 } },
   ];
-}
-
-async function inDirectory(parent: string, work: (directory: string) => Promise<boolean>): Promise<boolean> {
-  const directory = mkdtempSync(join(parent, 'holdfast-bench-'));
-  const remove = () => rmSync(directory, { recursive: true, force: true });
-  process.on('exit', remove);
-  try {
-    return await work(directory);
-  } finally {
-    remove();
-    process.off('exit', remove);
-  }
 }

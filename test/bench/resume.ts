@@ -4,7 +4,7 @@
  */
 
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -18,6 +18,7 @@ import { FAKE_GCS, MINIO } from '../servers/go-program.ts';
 import { newBucketOf } from '../servers/s3-access.ts';
 import { startMinio } from '../servers/s3-servers.ts';
 import { builtCli, type Cli } from './cli.ts';
+import { inNewDirectory } from './in-new-directory.ts';
 import { chosen, positive, say } from './options.ts';
 import { isMet, machineText, markdownTable, publish, type Verdict, verdictTable } from './results.ts';
 import { assertRoom } from './room.ts';
@@ -64,10 +65,7 @@ export async function benchResume(args: readonly string[]): Promise<boolean> {
   const rounds = Math.ceil(positive('--rounds', values.rounds));
   const stores = chosen('--stores', values.stores, STORES);
   const cli = builtCli(values['from-sources']);
-  const directory = mkdtempSync(join(values.dir, 'holdfast-bench-'));
-  const remove = () => rmSync(directory, { recursive: true, force: true });
-  process.on('exit', remove);
-  try {
+  return inNewDirectory(values.dir, async (directory) => {
     const runs = await measureAll({ cli, directory, shape, rounds, stores });
     const servers = `${MINIO.title} ${MINIO.version}, ${FAKE_GCS.title} ${FAKE_GCS.version} and ${AZURITE_TITLE}, same machine`;
     const conditions = `${machineText()}; ${servers}; one file of ${values.size}; ${rounds} rounds, median [min–max]`;
@@ -79,10 +77,7 @@ export async function benchResume(args: readonly string[]): Promise<boolean> {
       values.out,
     );
     return verdicts.every(isMet);
-  } finally {
-    remove();
-    process.off('exit', remove);
-  }
+  });
 }
 
 interface Plan {

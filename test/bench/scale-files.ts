@@ -41,6 +41,13 @@ export function ofLoneWriter(count: number): Promise<Counted[]> {
   return countFiles({ count, writers: 1, label: 'lone writer', open: async () => new MemoryStore(bucket) });
 }
 
+/** In memory, with one file for each writer. */
+export function ofWriters(writers: number): Promise<Counted[]> {
+  const bucket = new MemoryBucket({ crc32c });
+  const open = async () => new MemoryStore(bucket);
+  return countFiles({ count: writers, writers, label: 'writers', open });
+}
+
 /** `directory` holds the local store and the data of the server. */
 export async function ofStored(
   name: (typeof REAL_STORES)[number],
@@ -79,14 +86,17 @@ async function countFiles({ count, writers, label, open }: FilesPlan): Promise<C
     Array.from({ length: ofEach }, (_, at) => `rank-${index}/part-${at}.bin`);
   const save = async (index: number) => {
     const writer = await manager(index);
+    if (index === 1) counted.push(await counter.count(`${label}: join`, count, () => writer.join()));
     const pairs = namesOf(index).map((name, at) => [name, Uint8Array.of(index, at)] as const);
     const isLast = index === writers - 1;
     const buffers = Object.fromEntries(pairs);
     await writer.save({ version: 1, buffers, noWait: !isLast, dedupe: 'off' });
     await writer.close();
   };
-  for (let index = 0; index < writers - 1; index++) await save(index);
-  const counted = [await counter.count(`${label}: last save and commit`, count, () => save(writers - 1))];
+  const counted: Counted[] = [];
+  for (let index = 0; index < writers - 2; index++) await save(index);
+  if (writers > 1) counted.push(await counter.count(`${label}: save`, count, () => save(writers - 2)));
+  counted.push(await counter.count(`${label}: last save and commit`, count, () => save(writers - 1)));
   const reader = await manager(0);
   const [name = ''] = namesOf(writers >> 1);
   const to = { [name]: new Uint8Array(2) };

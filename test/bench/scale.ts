@@ -24,7 +24,7 @@ import { type Counted, Counter } from './counter.ts';
 import { lineChart } from './line-chart.ts';
 import { chosen } from './options.ts';
 import { machineText, markdownTable, publish } from './results.ts';
-import { ofFiles, ofLoneWriter, ofStored, REAL_STORES } from './scale-files.ts';
+import { ofFiles, ofLoneWriter, ofStored, ofWriters, REAL_STORES } from './scale-files.ts';
 
 const MIB = 1024 * 1024;
 const SETTINGS = { bufferBytes: 16 * MIB, partSizeBytesMin: 64 * 1024, deletesPerSecondMax: 1_000_000 };
@@ -40,6 +40,7 @@ export async function benchScale(args: readonly string[]): Promise<void> {
     options: {
       versions: { type: 'string', default: '100000' },
       files: { type: 'string', default: '1000000' },
+      writers: { type: 'string', default: '2000' },
       'lone-files': { type: 'string', default: '100000' },
       stores: { type: 'string', default: REAL_STORES.join(',') },
       'stored-files': { type: 'string', default: '100000' },
@@ -51,6 +52,7 @@ export async function benchScale(args: readonly string[]): Promise<void> {
   const rows: Counted[] = [];
   for (const count of upTo(countOf('--versions', values.versions))) rows.push(...(await ofVersions(count)));
   for (const count of upTo(countOf('--files', values.files))) rows.push(...(await ofFiles(count)));
+  for (const count of upTo(countOf('--writers', values.writers))) rows.push(...(await ofWriters(count)));
   rows.push(...(await ofLoneWriter(countOf('--lone-files', values['lone-files']))));
   const stored = countOf('--stored-files', values['stored-files']);
   for (const name of values.stores === '' ? [] : chosen('--stores', values.stores, REAL_STORES))
@@ -214,6 +216,8 @@ const LINES = [
   'files: last save and commit',
   'files: restore one',
   'files: fsck',
+  'writers: save',
+  'writers: last save and commit',
 ];
 
 function chartOf(rows: readonly Counted[]): string {

@@ -3,7 +3,7 @@
  * latest checkpoint and to save a small one, and which SDKs it loads.
  */
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -12,6 +12,7 @@ import { type LoadedModules, loadedModules } from '../e2e/loaded-modules.ts';
 import { ADAPTERS } from './adapters/adapters.ts';
 import { builtCli, type Cli, measureCommand } from './cli.ts';
 import { type DiscardServer, startDiscardServer } from './discard/process.ts';
+import { inNewDirectory } from './in-new-directory.ts';
 import { positive, say } from './options.ts';
 import { isMet, machineText, markdownTable, publish, ratios, type Verdict, verdictTable } from './results.ts';
 import { barChart } from './s3/chart.ts';
@@ -56,10 +57,7 @@ export async function benchStart(args: readonly string[]): Promise<boolean> {
   });
   const rounds = Math.ceil(positive('--rounds', values.rounds));
   const cli = builtCli(values['from-sources']);
-  const directory = mkdtempSync(join(tmpdir(), 'holdfast-bench-'));
-  const remove = () => rmSync(directory, { recursive: true, force: true });
-  process.on('exit', remove);
-  try {
+  return inNewDirectory(tmpdir(), async (directory) => {
     const starts = await measureStarts(cli, rounds, directory);
     const conditions = `${machineText()}; stores other than the local one at a discarding server, same machine; ${rounds} rounds, median [min–max]`;
     const markdown = `${[conditions, verdictTable(startVerdicts(starts)), tableOf(starts)].join('\n\n')}\n`;
@@ -69,10 +67,7 @@ export async function benchStart(args: readonly string[]): Promise<boolean> {
       values.out,
     );
     return startVerdicts(starts).every(isMet);
-  } finally {
-    remove();
-    process.off('exit', remove);
-  }
+  });
 }
 
 async function measureStarts(cli: Cli, rounds: number, directory: string): Promise<StartRuns[]> {

@@ -3,9 +3,7 @@
  * requests, and checks that no payload is read.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createCheckpointManager, type RunManager, systemClock } from '@holdfast/core';
 import { ObservedStore, type StoreCall } from '@holdfast/core/store';
@@ -13,6 +11,7 @@ import { openStore } from '@holdfast/stores';
 import { MINIO } from '../servers/go-program.ts';
 import { newBucketOf } from '../servers/s3-access.ts';
 import { startMinio } from '../servers/s3-servers.ts';
+import { inNewDirectory } from './in-new-directory.ts';
 import { positive, say } from './options.ts';
 import { isMet, machineText, markdownTable, publish, type Verdict, verdictTable } from './results.ts';
 import { spread } from './statistics.ts';
@@ -51,10 +50,7 @@ export async function benchVerify(args: readonly string[]): Promise<boolean> {
   const rounds = Math.ceil(positive('--rounds', values.rounds));
   const fileCount = Number(values.files);
   if (!(fileCount >= 1 && fileCount <= 100_000)) throw new Error('--files takes a number from 1 to 100000');
-  const directory = mkdtempSync(join(values.dir, 'holdfast-bench-'));
-  const remove = () => rmSync(directory, { recursive: true, force: true });
-  process.on('exit', remove);
-  try {
+  return inNewDirectory(values.dir, async (directory) => {
     const runs = await measure({ directory, fileCount, rounds });
     const conditions = `${machineText()}; ${MINIO.title} ${MINIO.version}, same machine; ${fileCount} files of 4 KiB; ${rounds} rounds, median [min–max]`;
     const report: VerifyReport = { conditions, fileCount, runs };
@@ -62,10 +58,7 @@ export async function benchVerify(args: readonly string[]): Promise<boolean> {
     const markdown = `${[conditions, verdictTable(verdicts), tableOf(report)].join('\n\n')}\n`;
     publish('verify', { markdown, json: { ...report, verdicts }, charts: {} }, values.out);
     return verdicts.every(isMet);
-  } finally {
-    remove();
-    process.off('exit', remove);
-  }
+  });
 }
 
 async function measure(plan: { directory: string; fileCount: number; rounds: number }): Promise<VerifyRun[]> {

@@ -25,13 +25,12 @@ import { WRITER_COUNT } from './said.ts';
 /** Number of runs at the same time. */
 const LANES = 4;
 /**
- * Samples for a short run, except for the last save. One in this many writes meets each fault of
- * scope `once`. `REST_ONE_IN` applies to all other pairs of a request and a row.
+ * Samples for a short run. One in this many `writes` before the last save meets each fault of scope
+ * `once`. `rest` applies to all other pairs of a request and a row, except those of the last save.
+ * `last` applies to faults that stay, at requests of the last save.
  */
-const WRITES_ONE_IN = 3;
-const REST_ONE_IN = 12;
-/** The same on clouds other than S3. */
-const OTHERS_REST_ONE_IN = 36;
+const ON_S3 = { writes: 6, rest: 24, last: 1 };
+const ON_OTHERS = { writes: 9, rest: 36, last: 2 };
 const LAST_WRITER = WRITER_COUNT - 1;
 const IS_LONG = LONG_COUNT > 0;
 const TIMEOUT_MS = IS_LONG ? 3600_000 : 300_000;
@@ -132,8 +131,9 @@ function plotsOf(cloud: AmbiguousCloud, all: readonly Asked[], row: Row): Plot[]
 /**
  * Selects the samples of a short run. On S3 all requests of the last save meet all rows. On other
  * clouds only those do from which a row leads to its outcome: those of the commit, or those before
- * it. Each other request meets some rows, and neighbours meet different ones. For a single
- * fault, a cloud that is about parts adds only their requests, and repeats the commit.
+ * it, and every second one for a fault that stays. Each other request meets some rows, and
+ * neighbours meet different ones. For a single fault, a cloud that is about parts adds only their
+ * requests, and repeats the commit.
  */
 function isChosen(cloud: AmbiguousCloud, row: Row, asked: Asked, index: number): boolean {
   const { scope, leadsTo } = row;
@@ -141,10 +141,11 @@ function isChosen(cloud: AmbiguousCloud, row: Row, asked: Asked, index: number):
   if (cloud.isAboutParts && scope === 'once' && !isNew) return false;
   const isOnS3 = cloud.suite === 's3';
   const isDue = isOnS3 || asked.isOfCommit === (leadsTo !== 'Unavailable');
-  if (asked.isOfLastSave && isDue) return true;
-  const restOneIn = isOnS3 ? REST_ONE_IN : OTHERS_REST_ONE_IN;
-  const oneIn = scope === 'once' && !isRead(asked.request) ? WRITES_ONE_IN : restOneIn;
-  return (index + ROWS.indexOf(row)) % oneIn === 0;
+  const isOfLastSave = asked.isOfLastSave && isDue;
+  if (isOfLastSave && (scope === 'once' || !asked.isOfCommit)) return true;
+  const { writes, rest, last } = isOnS3 ? ON_S3 : ON_OTHERS;
+  const other = scope === 'once' && !isRead(asked.request) ? writes : rest;
+  return (index + ROWS.indexOf(row)) % (isOfLastSave ? last : other) === 0;
 }
 
 /**

@@ -62,17 +62,17 @@ export class CommitRace {
   }
 
   /**
-   * Races once for a version above all earlier ones. Resolves to the process whose files were
-   * committed.
+   * Races once for a version above all earlier ones. The rival begins when the first survivor has
+   * made `headStart` calls. Resolves to the process whose files were committed.
    */
-  async play(version: bigint): Promise<Answer['who']> {
+  async play(version: bigint, headStart: number): Promise<Answer['who']> {
     await using writer = await this.#deliver(version);
     await using rival = createCheckpointManager({
       store: await openStore(this.#run.uri, this.#run.env),
       attempt: `rival-${version}`,
       settings: SETTINGS,
     });
-    const isDue = this.#afterCalls(Number(version) % HEAD_STARTS);
+    const isDue = this.#afterCalls(headStart);
     const answers = this.#survivors.map((survivor) => this.#finish(survivor, version));
     answers.push(this.#save(writer, 'writer', version));
     await isDue;

@@ -19,7 +19,7 @@ export const LONG_COUNT = longCount(process.env);
  * With samples S3 tries all points and each other cloud one in this many. The number is odd,
  * because points often come in pairs.
  */
-const OTHERS_ONE_IN = 7;
+const OTHERS_ONE_IN = 13;
 
 /** The points of a sample on S3 that this cloud tries. The first one is always included. */
 export function share<Point>(

@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url';
 import { openCheckpointManager, openStore } from '@holdfast/stores';
 import { expect, test } from 'vitest';
 import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
+import { packedProgram } from '../e2e/packed-command.ts';
 import { Program } from '../e2e/program.ts';
 import { CLOUDS } from '../servers/clouds.ts';
 import { RULES } from './killed-collectors.ts';
@@ -59,7 +60,7 @@ async function killAndGoOn(uri: string, env: Env): Promise<void> {
 
   let kills = 0;
   for (; kills < KILLS_MAX; kills++) {
-    const collector = new Program('test/cloud/collector.ts', {
+    const collector = new Program([process.execPath, packedProgram('test/cloud/collector.ts')], {
       args: [uri, `${3 + kills * CALLS_APART}`],
       env: { ...env, NODE_COMPILE_CACHE: COMPILE_CACHE },
     });

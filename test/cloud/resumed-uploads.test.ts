@@ -65,7 +65,7 @@ async function viewOfDirectory(path: string, uri: string): Promise<RunView> {
   const names = files.map((file) => relative(path, join(file.parentPath, file.name))).sort();
   const isOwn = (name: string) => /(^|\/)\.holdfast-/.test(name);
   // The reserve that the store keeps for a full disk belongs to no upload.
-  const isOfUpload = (name: string) => isOwn(name) && name !== '.holdfast-reserve';
+  const isOfUpload = (name: string) => isOwn(name) && !name.startsWith('.holdfast-reserve');
   const store = await openStore(uri);
   return {
     violations: [],

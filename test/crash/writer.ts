@@ -4,12 +4,12 @@
  */
 
 import { type ChildProcess, fork } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
+import { packedProgram } from '../e2e/packed-command.ts';
 import { untilFrozen } from '../servers/freeze.ts';
 import type { Answer, SaveOrder, WriterMessage, WriterOrder } from './writer-messages.ts';
 
-const SCRIPT = fileURLToPath(new URL('./writer-process.ts', import.meta.url));
+const SCRIPT = packedProgram('test/crash/writer-process.ts');
 
 /** A save in progress. If the process ends first, its results are `undefined`. */
 export interface Saving {
@@ -39,7 +39,7 @@ export class Writer {
   /** `env`: variables that it needs to reach the store. */
   constructor(env: Readonly<Record<string, string>>) {
     this.#child = fork(SCRIPT, {
-      execArgv: ['--conditions=holdfast-source'],
+      execArgv: [],
       env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: COMPILE_CACHE, ...env },
       // Transfers bigints and regular expressions without conversion.
       serialization: 'advanced',

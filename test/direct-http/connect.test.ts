@@ -16,6 +16,7 @@ import {
   pattern,
   TRANSPORTS,
 } from './direct-client.ts';
+import { moveTimers, pass } from './moved-timers.ts';
 import { answering, startServer } from './scripted-server.ts';
 
 const hello = answering(() => ok('hello'));
@@ -135,10 +136,11 @@ describe.each(TRANSPORTS)('connect, %s', (_, certificate) => {
   });
 
   test('the time to connect ends with the connection: an answer may take longer', async () => {
+    moveTimers();
     await using server = await startServer(
       async (peer) => {
         await peer.head();
-        await new Promise((resolve) => setTimeout(resolve, 700));
+        await pass(5000);
         await peer.write(ok(''));
       },
       { certificate },
@@ -148,6 +150,7 @@ describe.each(TRANSPORTS)('connect, %s', (_, certificate) => {
   });
 
   test('no connection within the time limit is TIMED_OUT, and the ones that wait get their turn', async () => {
+    moveTimers();
     await using server = await startServer(hello, { certificate });
     let isStuck = true;
     const lookup: LookupFunction = (hostname, options, callback) => {
@@ -158,6 +161,7 @@ describe.each(TRANSPORTS)('connect, %s', (_, certificate) => {
     const request = get(server, { hostname: 'localhost' });
     const first = failureOf(client.request(request));
     const second = client.request(request);
+    await pass(500);
     expect(await first).toMatchObject({ code: 'TIMED_OUT', phase: 'connect' });
     expect(await second).toMatchObject({ status: 200 });
   });

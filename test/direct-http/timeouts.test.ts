@@ -1,17 +1,12 @@
-import { describe, expect, test } from 'vitest';
+import type { DirectHttpError } from '@holdfast/direct-http';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { failureOf, get, guarded, makeClient, ok, TRANSPORTS } from './direct-client.ts';
+import { fireLate, fireUntilTimeout, moveTimers, pass } from './moved-timers.ts';
 import { startServer } from './scripted-server.ts';
 
-const IDLE_TIMEOUT_MS = 150;
+const IDLE_TIMEOUT_MS = 1000;
 
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-function block(ms: number): void {
-  const until = performance.now() + ms;
-  while (performance.now() < until);
-}
+beforeEach(moveTimers);
 
 describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
   test.each([
@@ -20,17 +15,26 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
     ['in the body', 'HTTP/1.1 200 OK\r\nContent-Length: 22\r\n\r\nthe body', 'body', 8],
     ['in a chunk', 'HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel', 'body', 3],
   ] as const)('a stall %s is TIMED_OUT', async (_name, sent, phase, bytes) => {
+    const stalls = Promise.withResolvers<void>();
     await using server = await startServer(
       async (peer) => {
         await peer.head();
+        if (sent === '') stalls.resolve();
         await peer.write(sent);
       },
       { certificate },
     );
     await using client = makeClient({ idleTimeoutMs: IDLE_TIMEOUT_MS });
     const { buffer, areGuardsWhole } = guarded(22);
-    const failure = await failureOf(client.request(get(server, { into: { buffer }, isRepeatable: true })));
-    expect(failure).toMatchObject({ code: 'TIMED_OUT', phase, bytes, isStale: false });
+    const onFailure = vi.fn<(failure: DirectHttpError) => void>();
+    const request = get(server, { into: { buffer }, isRepeatable: true, onBytes: stalls.resolve });
+    const failing = failureOf(client.request(request)).then(onFailure);
+    await stalls.promise;
+    await pass(IDLE_TIMEOUT_MS - 1);
+    expect(onFailure).not.toHaveBeenCalled();
+    await pass(IDLE_TIMEOUT_MS);
+    await failing;
+    expect(onFailure.mock.lastCall?.[0]).toMatchObject({ code: 'TIMED_OUT', phase, bytes, isStale: false });
     expect(areGuardsWhole()).toBe(true);
     expect(client.connectionsOpened).toBe(1);
   });
@@ -41,6 +45,7 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
         await peer.head();
         await peer.write(ok(''));
         await peer.head();
+        await pass(30);
       },
       { certificate },
     );
@@ -51,12 +56,15 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
   });
 
   test('slow but alive is not a stall, however long it takes', async () => {
+    let arrived = Promise.withResolvers<void>();
     await using server = await startServer(
       async (peer) => {
         await peer.head();
         for (const byte of ok('0123456789').toString('latin1')) {
+          arrived = Promise.withResolvers<void>();
           await peer.write(byte);
-          await pause(IDLE_TIMEOUT_MS / 10);
+          await arrived.promise;
+          await pass(IDLE_TIMEOUT_MS - 1);
         }
       },
       { certificate },
@@ -64,9 +72,9 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
     await using client = makeClient({ idleTimeoutMs: IDLE_TIMEOUT_MS });
     const { buffer } = guarded(10);
     const startedAt = performance.now();
-    await client.request(get(server, { into: { buffer } }));
+    await client.request(get(server, { into: { buffer }, onBytes: () => arrived.resolve() }));
     expect(Buffer.from(buffer).toString()).toBe('0123456789');
-    expect(performance.now() - startedAt).toBeGreaterThan(2 * IDLE_TIMEOUT_MS);
+    expect(performance.now() - startedAt).toBeGreaterThan(20 * IDLE_TIMEOUT_MS);
   });
 
   test('a server that takes a body slowly is not a stall, however long it takes', async () => {
@@ -78,7 +86,7 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
         await peer.head();
         for (let slice = 1; slice <= 12; slice++) {
           peer.socket.pause();
-          await pause(IDLE_TIMEOUT_MS / 4);
+          await pass(IDLE_TIMEOUT_MS / 4);
           peer.socket.resume();
           await peer.has(slice * sliceBytes);
         }
@@ -98,6 +106,8 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
       async (peer) => {
         await peer.head();
         peer.socket.pause();
+        // The system still takes some of it, and each slice starts the time again.
+        for (let count = 0; count < 100 && !peer.socket.destroyed; count++) await pass(IDLE_TIMEOUT_MS);
       },
       { certificate },
     );
@@ -114,8 +124,10 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
         await peer.writeAlone('HTTP/1.1 200 OK\r\nContent-Length: 22\r\n\r\n');
         // The system buffers these bytes now. The client reads them when its event loop is free
         // again.
-        peer.socket.write('the body of the answer');
-        block(2 * IDLE_TIMEOUT_MS);
+        peer.socket.write('the body');
+        fireLate();
+        await pass(1);
+        await peer.write(' of the answer');
       },
       { certificate },
     );
@@ -134,11 +146,11 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
         await peer.head();
         await peer.has(1_000_000);
         peer.socket.pause();
-        // The timer fires once and finds that the server took part of a write. It fires again
-        // unless the server takes more.
-        await pause(1.5 * IDLE_TIMEOUT_MS);
+        await pass(1);
+        fireUntilTimeout();
+        // By now the server has not yet read what it is about to read.
+        await pass(1);
         peer.socket.resume();
-        block(2 * IDLE_TIMEOUT_MS);
         await peer.has(body.byteLength);
         await peer.write(ok(''));
       },
@@ -156,11 +168,11 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
       },
       { certificate },
     );
-    // A TLS handshake needs several turns of the event loop. A short timeout would expire before
-    // them if the loop is late.
-    await using client = makeClient({ connectTimeoutMs: certificate ? 500 : 20 });
+    await using client = makeClient({ connectTimeoutMs: 500 });
     const request = client.request(get(server));
-    block(60);
+    // A TLS handshake needs several turns of the event loop, so there its time must not be over.
+    if (certificate) await vi.advanceTimersByTimeAsync(499);
+    else fireLate();
     expect(await request).toMatchObject({ status: 200 });
   });
 });

@@ -1,4 +1,4 @@
-/** A program of this repository in a separate process, run from its sources. */
+/** A program in a separate process, such as one of this repository from its sources. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -18,10 +18,18 @@ export class Program {
   #stdout = '';
   #stderr = '';
 
-  /** `script` is a path from the root. `env` is added to the environment of this process. */
-  constructor(script: string, options: { args?: readonly string[]; env?: Record<string, string> } = {}) {
+  /**
+   * `script` is a path from the root, or a program with its first arguments. `env` is added to the
+   * environment of this process.
+   */
+  constructor(
+    script: string | readonly string[],
+    options: { args?: readonly string[]; env?: Record<string, string> } = {},
+  ) {
     const { args = [], env = {} } = options;
-    this.#child = spawn(process.execPath, ['--conditions=holdfast-source', script, ...args], {
+    const words =
+      typeof script === 'string' ? [process.execPath, '--conditions=holdfast-source', script] : script;
+    this.#child = spawn(words[0] as string, [...words.slice(1), ...args], {
       cwd: ROOT,
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -6,23 +6,56 @@
 
 import { readdirSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { type Checkpoint, crc32c, createCheckpointManager, type RunManager } from '@holdfast/core';
+import {
+  type Checkpoint,
+  type CheckpointManagerOptions,
+  type Clock,
+  crc32c,
+  createCheckpointManager,
+  createTransferMemory,
+  type RunManager,
+  systemClock,
+  type TransferMemory,
+} from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { openStore } from '@holdfast/stores';
 
-/** `where`: `memory`, or a directory for two runs. `which`: `calls` or `objects`. */
-const [where = '', which = '', countText = ''] = process.argv.slice(2);
-const COUNT = Number(countText);
+/**
+ * `where`: `memory`, or a directory for two runs. `which`: `calls` or `objects`. `workers`: the
+ * setting.
+ */
+const [where = '', which = '', ...numbers] = process.argv.slice(2);
+const [COUNT = 0, workers = 0] = numbers.map(Number);
 /** The first rounds allocate code, caches and pools, which stay. */
 const WARM_UP = Math.ceil(COUNT / 4);
 const ROUNDS_PER_COLLECTION = 250;
-const SETTINGS = { bufferBytes: 16 * 1024 * 1024, partSizeBytesMin: 64 * 1024, saveBytesPerSecondMax: 0 };
-const DATA = new Uint8Array(140_000).fill(7);
+/** Workers compute checksums of parts from 256 KiB on. */
+const PART_BYTES = (workers > 0 ? 256 : 64) * 1024;
+const SETTINGS = {
+  bufferBytes: 16 * 1024 * 1024,
+  partSizeBytesMin: PART_BYTES,
+  saveBytesPerSecondMax: 0,
+  workers,
+};
+const DATA = new Uint8Array(2 * PART_BYTES + 9000).fill(7);
+/** The store in memory keeps what a stopped save has sent. */
+const SAVED = where === 'memory' ? new Uint8Array(10) : DATA.slice();
 /** The managers of this call are not closed. */
 const LAST = 'openOutputStream dropped';
+/**
+ * Runs slower than time. Otherwise a busy disk makes calls give up what they do within a second,
+ * such as the deletion of a lease, which would then be left to expire.
+ */
+const SLOWER = 60;
+const clock: Clock = {
+  ...systemClock,
+  monotonicMs: () => systemClock.monotonicMs() / SLOWER,
+  sleep: (ms, signal, options) => systemClock.sleep(ms * SLOWER, signal, options),
+};
 let writerCount = 0;
 const collectGarbage = globalThis.gc as () => void;
 
+const nothing = () => undefined;
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 interface Subject {
@@ -43,7 +76,7 @@ const CALLS: Record<string, Drop> = {
   latest: ({ manager }, signal) => manager.latest({ signal }),
   list: ({ manager }, signal) => manager.list({ signal }),
   log: ({ manager }, signal) => manager.admin.log({ signal }),
-  save: ({ manager }, signal) => manager.save({ version: 3, buffers: { a: new Uint8Array(10) }, signal }),
+  save: ({ manager }, signal) => manager.save({ version: 3, buffers: { a: SAVED }, signal }),
   commit: ({ manager }, signal) => manager.commit({ version: 1, signal }),
   restore: ({ manager }, signal) => manager.restore({ to: { a: new Uint8Array(DATA.length) }, signal }),
   mirrorFrom: ({ manager, other }, signal) => other.admin.mirrorFrom(manager, { signal }),
@@ -125,41 +158,50 @@ const OBJECTS: Record<string, Drop> = {
 };
 
 async function subjectOf(): Promise<
-  Subject & { leaseCount(): number | Promise<number>; close(): Promise<unknown> }
+  Subject & { memory: TransferMemory; leaseCount(): number | Promise<number>; close(): Promise<void> }
 > {
   const bucket = new MemoryBucket({ crc32c });
   const store = async (name: string) =>
     where === 'memory'
       ? new MemoryStore(name === '' ? bucket : new MemoryBucket({ crc32c }))
       : openStore(pathToFileURL(`${where}/run${name}`).href);
-  const manager = createCheckpointManager({ store: await store(''), settings: SETTINGS });
-  const other = createCheckpointManager({ store: await store('-other'), settings: SETTINGS });
+  const memory = createTransferMemory({ settings: SETTINGS });
+  const open = (given: Pick<CheckpointManagerOptions, 'store'>) =>
+    createCheckpointManager({ ...given, settings: SETTINGS, memory, clock });
+  const manager = open({ store: await store('') });
+  const other = open({ store: await store('-other') });
   for (const version of [1, 2]) await manager.save({ version, buffers: { a: DATA } });
   const checkpoint = (await manager.get(1)) as Checkpoint;
-  const counter = createCheckpointManager({ store: await store(''), settings: SETTINGS });
+  const counter = open({ store: await store('') });
   const leaseCount =
     where === 'memory'
       ? () => bucket.keys().filter((key) => key.startsWith('leases/') && !key.includes('/reader-')).length
       : async () => (await counter.admin.leases()).filter(({ reader }) => reader !== 'reader').length;
-  const close = () => Promise.all([manager, other, counter].map((each) => each.close()));
-  return { manager, other, checkpoint, leaseCount, close };
+  const close = async () => {
+    await Promise.all([manager, other, counter].map((each) => each.close()));
+    memory.close();
+  };
+  return { manager, other, checkpoint, memory, leaseCount, close };
 }
 
-async function collected(): Promise<void> {
-  for (let count = 0; count < 2; count += 1) {
-    collectGarbage();
-    await turn();
-  }
+/** Collects garbage, and lets the objects that were garbage end themselves. */
+async function collect(): Promise<void> {
+  collectGarbage();
+  await turn();
 }
 
 /** Waits until nothing is in progress, for at most half a minute: a busy disk is slow. */
 async function settled(isOver: () => boolean | Promise<boolean>): Promise<void> {
   const untilMs = performance.now() + 30_000;
+  let waitMs = 5;
   do {
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    await collected();
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    waitMs = Math.min(2 * waitMs, 200); // to collect garbage takes long on a busy machine
+    await collect();
   } while (!(await isOver()) && performance.now() < untilMs);
-  await collected();
+  // What has ended itself is garbage too.
+  await collect();
+  await collect();
 }
 
 function held() {
@@ -169,27 +211,32 @@ function held() {
 }
 
 async function dropOften(name: string, drop: Drop, isPromise: boolean): Promise<void> {
-  const { leaseCount, close, ...subject } = await subjectOf();
+  const { memory, leaseCount, close, ...subject } = await subjectOf();
   const before = await leaseCount();
-  await collected();
   let warm = held();
+  // Leases first. They are counted in many turns, in which a dropped object may begin to end
+  // itself. Its lease can be gone before its timer is.
+  const isOver = async () =>
+    (await leaseCount()) === before && held().timers === 0 && memory.freeBytes === memory.totalBytes;
   for (let round = 0; round < COUNT; round += 1) {
     const stop = new AbortController();
-    const call = Promise.resolve(drop(subject, stop.signal)).catch(() => undefined);
+    // What it resolves to is dropped too.
+    const call = Promise.resolve(drop(subject, stop.signal)).then(nothing, nothing);
     if (!isPromise) await call;
     else for (let turns = round % 8; turns > 0; turns -= 1) await turn();
     stop.abort();
     if (!isPromise && round % ROUNDS_PER_COLLECTION === 0) collectGarbage();
     if (round !== WARM_UP) continue;
-    await settled(async () => held().timers === 0 && (await leaseCount()) === before);
+    await settled(isOver);
     warm = held();
   }
-  await settled(async () => held().timers === 0 && (await leaseCount()) === before);
+  await settled(isOver);
   const now = held();
   const line = {
     name,
     leases: (await leaseCount()) - before,
     timers: now.timers,
+    poolBytes: memory.totalBytes - memory.freeBytes,
     files: now.files - warm.files,
     bytesPerCall: Math.round((now.bytes - warm.bytes) / (COUNT - WARM_UP)),
   };

@@ -176,7 +176,7 @@ describe('annotate that cannot be', () => {
     await manager.admin.collect({ policy: { keepLast: 3, graceMs: 0 }, force: true });
     expect(await annotate(1)).toBe('NotFound: version 1 was removed');
     await manager.admin.collect({ policy: { keepLast: 2, graceMs: 60_000 }, force: true });
-    expect(await annotate(2)).toBe('Conflict: version 2 is being retired: undelete it first');
+    expect(await annotate(2)).toBe('Conflict: version 2 is retired: undelete it first');
     const payload = run.bucket.keys().find((key) => /^version_3\/.*\/a$/.test(key)) as string;
     run.bucket.damage(payload, () => bytes(1000, 99));
     await manager.admin.verify({ version: 3, quarantine: true });
@@ -295,7 +295,7 @@ describe('a save of a version that is committed already', () => {
     );
     await manager.admin.collect({ policy: { keepLast: 1 }, force: true });
     expect(await failure(manager.save({ ...again, metrics: { auc: 1 } }))).toBe(
-      'Conflict: version 1 is being retired: undelete it first',
+      'Conflict: version 1 is retired: undelete it first',
     );
     expect(await manager.save({ ...again, metrics: { loss: 0.1 } })).toMatchObject({ isAnnotated: false });
   });

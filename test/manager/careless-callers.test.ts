@@ -38,3 +38,28 @@ test('memory that was transferred away before the save is refused, and not saved
   }
   expect(await manager.list()).toEqual([]);
 });
+
+test('memory that is transferred away during the save is noticed, and not saved as nothing', async () => {
+  await using manager = open(newBucket());
+  const weights = bytes(300_000);
+  const away = () => structuredClone(weights, { transfer: [weights.buffer as ArrayBuffer] });
+  const onProgress = ({ type }: { type: string }) => {
+    if (type === 'planned') away();
+  };
+  expect(await failure(manager.save({ version: 1, buffers: { weights }, onProgress }))).toBe(
+    'SourceChanged: the memory of the source had 300000 bytes and now has 0',
+  );
+  expect(await manager.list()).toEqual([]);
+});
+
+test('memory that shrinks during the save is noticed', async () => {
+  await using manager = open(newBucket());
+  const buffer = new ArrayBuffer(300_000, { maxByteLength: 300_000 });
+  const onProgress = ({ type }: { type: string }) => {
+    if (type === 'planned') buffer.resize(1000);
+  };
+  const weights = new Uint8Array(buffer);
+  expect(await failure(manager.save({ version: 1, buffers: { weights }, onProgress }))).toBe(
+    'SourceChanged: the memory of the source had 300000 bytes and now has 1000',
+  );
+});

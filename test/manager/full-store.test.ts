@@ -4,7 +4,7 @@ import { CheckpointError, type CreateOptions } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure } from './memory-run.ts';
-import { runOf, statesOf, type TimedRun, verdictsOf } from './retention-run.ts';
+import { HOUR_MS, runOf, statesOf, type TimedRun, verdictsOf } from './retention-run.ts';
 
 const AT_ONCE = { policy: { keepLast: 1, graceMs: 0 }, force: true };
 
@@ -82,6 +82,18 @@ describe('collection on a full store', () => {
     const { retired, removed, swept } = await manager.admin.collect(AT_ONCE);
     expect([retired, removed, swept.objectCount]).toEqual([[1n, 2n], [1n, 2n], 6]);
     expect([await statesOf(manager), store.givenUpCount]).toEqual([['3 live'], 1]);
+  });
+
+  test('leaves old leases where there is no room to ask how old they are', async () => {
+    const run = await runOf([1, 2]);
+    await using reader = run.open();
+    await reader.admin.lease({ version: 2, ttlMs: 60_000 });
+    await run.clock.advance(24 * HOUR_MS);
+    const settled = { policy: { keepLast: 2 } };
+    await using full = run.open({ store: new FullStore(run, {}) });
+    expect((await full.admin.collect(settled)).swept.leaseCount).toBe(0);
+    await using manager = run.open();
+    expect((await manager.admin.collect(settled)).swept.leaseCount).toBe(1);
   });
 
   test('that is full again between its decisions tells of each once', async () => {

@@ -233,3 +233,52 @@ async function valid(manager: RunManager): Promise<number> {
   const leases = await manager.admin.leases();
   return Math.min(1, leases.filter(({ isExpired }) => !isExpired).length);
 }
+
+describe('a checkpoint that is held', () => {
+  async function heldRun() {
+    const bucket = newBucket();
+    const writer = open(bucket);
+    await writer.save({ version: 1, buffers: { a: DATA, b: DATA } });
+    const reader = open(bucket);
+    const checkpoint = (await reader.get(1)) as Checkpoint;
+    return { bucket, writer, reader, checkpoint };
+  }
+
+  test('has one lease for all that is opened, and until it is disposed', async () => {
+    const { bucket, checkpoint } = await heldRun();
+    await Promise.all([checkpoint.hold(), checkpoint.hold()]);
+    const source = await checkpoint.openSource('a');
+    for (const name of ['a', 'b'])
+      expect(Buffer.compare(await readAll(checkpoint.openInputStream(name)), DATA)).toBe(0);
+    await source.close();
+    expect((await checkpoint.details()).files).toHaveLength(2);
+    expect(leaseKeys(bucket)).toHaveLength(1);
+    await checkpoint[Symbol.asyncDispose]();
+    expect(leaseKeys(bucket)).toEqual([]);
+    expect(await failure(checkpoint.hold())).toBe('Aborted: version 1 was released');
+  });
+
+  test('is read although retention has retired it, and would have removed it', async () => {
+    const { bucket, writer, reader, checkpoint } = await heldRun();
+    await checkpoint.hold();
+    const late = (await reader.get(1)) as Checkpoint;
+    await writer.save({ version: 2, buffers: { a: DATA } });
+    await writer.admin.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+    expect(await failure(late.hold())).toMatch(/^NotFound: version 1 is retired/);
+    expect(Buffer.compare(await readAll(checkpoint.openInputStream('b')), DATA)).toBe(0);
+    await reader.close();
+    expect(leaseKeys(bucket)).toEqual([]);
+  });
+
+  test('is released within a second, whatever the store does', async () => {
+    const { checkpoint, goDeaf, timeOf } = await deafRun();
+    await checkpoint.hold();
+    goDeaf();
+    expect(await timeOf(async () => checkpoint[Symbol.asyncDispose]())).toBeLessThan(1000);
+  });
+
+  test('cannot be one that is being written', async () => {
+    await using manager = open(newBucket());
+    expect(await failure((await manager.create(1)).hold())).toMatch(/^InvalidArgument: /);
+  });
+});

@@ -175,3 +175,25 @@ describe('a commit and the streams beside it', () => {
     expect(await failure(writer.close())).toBe('Aborted: version 1 was discarded');
   });
 });
+
+test('streams that stay open, of any checkpoints, leave room for a save that reads a stream', async () => {
+  await using manager = open(newBucket());
+  const opened: WritableStreamDefaultWriter<Uint8Array>[] = [];
+  const openNext = async () => {
+    const checkpoint = await manager.create(opened.length + 2);
+    const writer = checkpoint.openOutputStream('a').getWriter();
+    opened.push(writer);
+    await writer.write(DATA);
+  };
+  let refused = '';
+  while (refused === '' && opened.length < 1000) refused = await openNext().then(() => '', String);
+  expect(refused).toContain(`${opened.length} output streams of this manager are open already: close one`);
+  const files = {
+    a: (async function* () {
+      yield DATA;
+    })(),
+  };
+  await manager.save({ version: 1, files });
+  await opened[0]?.close();
+  await openNext();
+});

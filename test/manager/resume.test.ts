@@ -37,17 +37,17 @@ describe('a writer that begins again after it was killed in the middle of a file
   test('sends at most what was under way and what was missing; the upload, its key and its record go on', async () => {
     const bucket = await leftBehind();
     const { state } = leftUpload(bucket);
-    const keptParts = [...state.parts.keys()];
-    expect(keptParts.length).toBeGreaterThanOrEqual(KILLED_AT - CONCURRENCY);
+    const kept = [...state.parts.values()];
+    expect(kept.length).toBeGreaterThanOrEqual(KILLED_AT - CONCURRENCY);
     const next = life(bucket);
     await next.save(source);
     await expectSaved(bucket, source);
-    expect(next.count('putPart')).toBe(PART_COUNT - keptParts.length);
+    expect(next.count('putPart')).toBe(PART_COUNT - kept.length);
     expect(next.count('putPart')).toBeLessThanOrEqual(PART_COUNT - KILLED_AT + CONCURRENCY);
     expect([next.count('beginUpload'), next.count('create', 'uploads/')]).toEqual([0, 0]);
     expect((await detailsOf(bucket)).key).toBe(state.key);
     expect([recordKeys(bucket), bucket.openUploads()]).toEqual([[], []]);
-    const keptBytes = keptParts.length * PART;
+    const keptBytes = kept.reduce((sum, part) => sum + part.bytes.byteLength, 0);
     expect(next.events).toContainEqual({ type: 'resumed', version: 7n, name: NAME, keptBytes });
     await next.manager.close();
   });
@@ -65,13 +65,17 @@ describe('a writer that begins again after it was killed in the middle of a file
 
   test('I1, I6: a source that has changed meanwhile: only the parts that are the same are kept', async () => {
     const bucket = await leftBehind();
-    const keptBefore = leftUpload(bucket).state.parts.size;
+    const { parts } = leftUpload(bucket).state;
     const changed = source.slice();
+    // Parts end in any order, so the killed life may have kept others instead of these.
+    const changedAndKept = [0, 3, 7].filter((part) => parts.has(part)).length;
+    expect(changedAndKept).toBeGreaterThan(0);
+    const sentCount = PART_COUNT - parts.size + changedAndKept;
     for (const part of [0, 3, 7]) changed[part * PART + 5] = (changed[part * PART + 5] ?? 0) ^ 1;
     const next = life(bucket);
     await next.save(changed);
     await expectSaved(bucket, changed);
-    expect(next.count('putPart')).toBe(PART_COUNT - keptBefore + 3);
+    expect(next.count('putPart')).toBe(sentCount);
     await next.manager.close();
   });
 
@@ -90,6 +94,7 @@ describe('a writer that begins again after it was killed in the middle of a file
   test('parts without a CRC32C: an MD5 decides which are kept; one that differs is sent again', async () => {
     const bucket = await leftBehind();
     const { parts } = leftUpload(bucket).state;
+    const [other] = parts.keys();
     const change = changeUploads((upload) => {
       const listParts = upload.listParts.bind(upload);
       upload.listParts = async () =>
@@ -97,7 +102,7 @@ describe('a writer that begins again after it was killed in the middle of a file
           const md5 = createHash('md5')
             .update(parts.get(part.index)?.bytes ?? '')
             .digest('hex');
-          return { ...part, md5: part.index === 0 ? '0'.repeat(32) : md5 };
+          return { ...part, md5: part.index === other ? '0'.repeat(32) : md5 };
         });
     });
     const keptParts = parts.size;

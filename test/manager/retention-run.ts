@@ -10,8 +10,8 @@ import {
   type RunManager,
   systemClock,
 } from '@holdfast/core';
-import { MemoryBucket } from '@holdfast/core/store';
-import { ManualClock } from '@holdfast/testkit';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { ManualClock, type PlannedCall } from '@holdfast/testkit';
 import { bytes, open, SETTINGS } from './memory-run.ts';
 
 export const HOUR_MS = 3_600_000;
@@ -64,4 +64,34 @@ export async function statesOf(manager: RunManager): Promise<string[]> {
 /** Number of entries in the catalog. */
 export function entryCount({ bucket }: TimedRun): number {
   return bucket.keys().filter((key) => key.startsWith('catalog/')).length;
+}
+
+/** Versions that have objects, as text. */
+export function versionsWithObjects({ bucket }: TimedRun): string[] {
+  return [...new Set(bucket.keys().flatMap((key) => /^version_(\d+)\//.exec(key)?.[1] ?? []))];
+}
+
+/** The store of one manager. Another process acts before the first call that `isDue` is sent. */
+export function meddledStore(
+  run: TimedRun,
+  isDue: (call: PlannedCall) => boolean,
+  meddle: () => Promise<void>,
+): MemoryStore {
+  const store = new MemoryStore(run.bucket);
+  let meddled: Promise<void> | undefined;
+  const meddleOnce = () => {
+    meddled ??= meddle();
+    return meddled;
+  };
+  const list = store.list.bind(store);
+  const create = store.create.bind(store);
+  store.list = async function* (prefix, options) {
+    yield* list(prefix, options);
+    if (isDue({ number: 0, operation: 'list', key: prefix })) await meddleOnce();
+  };
+  store.create = async (key, data, options) => {
+    if (isDue({ number: 0, operation: 'create', key })) await meddleOnce();
+    return create(key, data, options);
+  };
+  return store;
 }

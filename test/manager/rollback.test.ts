@@ -164,16 +164,16 @@ describe('rollback: what cannot be done is said, and nothing is changed', () => 
     expect(bucket.keys()).toEqual(before);
   });
 
-  test('one that is being retired is a Conflict until it is taken back; one that was removed is NotFound', async () => {
+  test('one that is retired is a Conflict until it is taken back; one that was removed is NotFound', async () => {
     const { manager } = await savedRun([1, 2, 3]);
     const refused = (to: number) => failure(manager.admin.rollback({ to, reason: 'x' }));
     const rules = { keepLast: 1, graceMs: 3_600_000 };
     await manager.admin.collect({ policy: rules, force: true });
-    expect(await refused(1)).toBe('Conflict: version 1 is being retired: undelete it first');
+    expect(await refused(1)).toBe('Conflict: version 1 is retired: undelete it first');
     expect(await failure(manager.admin.lease({ version: 1, ttlMs: 1000 }))).toContain(
-      'NotFound: version 1 is being retired',
+      'NotFound: version 1 is retired',
     );
-    expect(await failure(manager.admin.diff(1, 3))).toContain('NotFound: version 1 is being retired');
+    expect(await failure(manager.admin.diff(1, 3))).toContain('NotFound: version 1 is retired');
     await manager.admin.undelete(2);
     await manager.admin.pin(2, 'kept');
     await manager.admin.collect({ policy: { ...rules, graceMs: 0 }, force: true });

@@ -7,6 +7,7 @@
  */
 
 import { ARM64_TITLE, arm64Machine } from '../artifacts/arm64-machine.ts';
+import { NODE_WHEEL_TITLE, nodeWheels } from '../python/node-wheel.ts';
 import { PYTHON_TITLE, pythonProgram } from '../python/python-program.ts';
 import { AZURITE_TITLE, azuriteModule } from './azure-server.ts';
 import { ServerUnavailable } from './cached-build.ts';
@@ -35,6 +36,7 @@ const NEEDS: readonly Need[] = [
   go(TOXIPROXY, 's3', 'gcs', 'azure'),
   { title: ETCD_TITLE, suites: ['etcd'], find: () => etcdProgram() },
   { title: PYTHON_TITLE, suites: ['python'], find: pythonProgram },
+  { title: NODE_WHEEL_TITLE, suites: ['python'], find: nodeWheels },
   { title: ARM64_TITLE, suites: ['arm64'], find: () => arm64Machine() },
 ];
 

@@ -13,6 +13,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ARM64_FILE, ARM64_HOME } from '../artifacts/arm64-machine.ts';
 import { Program } from '../e2e/program.ts';
+import { NODE_WHEEL_FILES, NODE_WHEEL_HOME } from '../python/node-wheel.ts';
 import { PYTHON_HOME } from '../python/python-program.ts';
 import { describeOnAzurite } from './describe-on-azure.ts';
 import { describeOnFakeGcs } from './describe-on-gcs.ts';
@@ -197,6 +198,7 @@ describe('where nothing can be built', () => {
       join(PYTHON_HOME, 'bin', 'python'),
       join(ETCD_HOME, ETCD_FILE),
       join(ARM64_HOME, ARM64_FILE),
+      join(NODE_WHEEL_HOME, NODE_WHEEL_FILES),
     ]) {
       const program = join(directory, 'cache', file);
       mkdirSync(dirname(program), { recursive: true });

@@ -10,16 +10,44 @@ import { type Change, placesOf } from './mutant.ts';
 const CORE = new URL('../../packages/core/src/', import.meta.url).href;
 const MUTATED = /\?mutant=(.+)$/;
 
+/** Our modules that import a module, by its URL. Known once the first copy is loaded. */
+const importers = new Map<string, Set<string>>();
+
+/** The module, and all of ours that lead to it. */
+function dependentsOf(url: string, found = new Set<string>()): Set<string> {
+  if (found.has(url)) return found;
+  found.add(url);
+  for (const importer of importers.get(url) ?? []) dependentsOf(importer, found);
+  return found;
+}
+
+/** The modules to copy for each mutant: those that lead to its mistake. */
+const copied = new Map<string, ReadonlySet<string>>();
+
+function copiedFor(name: string): ReadonlySet<string> {
+  const known = copied.get(name);
+  if (known) return known;
+  const all = new Set<string>();
+  for (const { file } of changesOf(name)) dependentsOf(`${CORE}${file}`, all);
+  copied.set(name, all);
+  return all;
+}
+
 /**
- * Modules that a mutated module loads are separate copies. Generated code and dependencies are
- * shared.
+ * The first copy has all modules. Each later one has only those that lead to its mistake, and
+ * shares the others. Generated code and dependencies are always shared.
  */
 registerHooks({
   resolve(specifier, context, nextResolve) {
     const resolved = nextResolve(specifier, context);
-    const name = MUTATED.exec(context.parentURL ?? '')?.[1];
+    const [importer = '', encoded] = (context.parentURL ?? '').split('?mutant=');
     const isOwn = resolved.url.endsWith('.ts') && !resolved.url.includes('/packages/wire/');
-    return name !== undefined && isOwn ? { ...resolved, url: `${resolved.url}?mutant=${name}` } : resolved;
+    if (encoded === undefined || !isOwn) return resolved;
+    const name = decodeURIComponent(encoded);
+    if (name === SMALL_ENGINE)
+      importers.set(resolved.url, (importers.get(resolved.url) ?? new Set()).add(importer));
+    const isCopied = name === SMALL_ENGINE || copiedFor(name).has(resolved.url);
+    return isCopied ? { ...resolved, url: `${resolved.url}?mutant=${encoded}` } : resolved;
   },
   load(url, context, nextLoad) {
     const loaded = nextLoad(url, context);
@@ -46,5 +74,6 @@ function changed(source: string, change: Change): string {
 
 /** `name`: a name in `ENGINE_MUTANTS`, or `SMALL_ENGINE`. */
 export async function loadMutated(name: string): Promise<typeof import('./simulation.ts')> {
+  if (importers.size === 0 && name !== SMALL_ENGINE) await loadMutated(SMALL_ENGINE);
   return import(`./simulation.ts?mutant=${encodeURIComponent(name)}`);
 }

@@ -67,11 +67,23 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   'packages/training/src/': [...CORE, '@holdfast/local-files', ANY_NODE],
 
+  'packages/agent/src/': [
+    ...CORE,
+    '@holdfast/elasticdl',
+    '@holdfast/local-files',
+    '@holdfast/stores',
+    '@holdfast/training',
+    'p-limit',
+    'zod',
+    ANY_NODE,
+  ],
+
   'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
   // The library in one package: it only exports the other packages.
   'packages/holdfast/': ['@holdfast/core', '@holdfast/stores', '@holdfast/training', '@holdfast/elasticdl'],
   'packages/cli/': [
     ...CORE,
+    '@holdfast/agent',
     '@holdfast/elasticdl',
     '@holdfast/local-files',
     '@holdfast/stores',

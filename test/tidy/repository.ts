@@ -29,8 +29,9 @@ export function readRepository(): Repository {
   return new Map(paths.map((path) => [path, readFileSync(join(ROOT, path), 'utf8')]));
 }
 
+/** Also code that only tests of its folder share: `.testing.ts`. */
 export function isTest(path: string): boolean {
-  return path.endsWith('.test.ts');
+  return /\.test(ing)?\.ts$/.test(path);
 }
 
 export function isCode(path: string): boolean {

@@ -2,6 +2,7 @@ import { CheckpointError, type ErrorCode } from '@holdfast/core';
 import type { StoredFile } from '@holdfast/core/internal/transfer/index';
 import { FAULTS, type FaultName, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
+import { ALONE } from '../with-workers/alone.ts';
 import {
   bytesItem,
   bytesOf,
@@ -325,7 +326,8 @@ describe('faults', () => {
   });
 
   test('a sink that hangs: the signal ends the call, and its buffer stays out of use until it ends', async () => {
-    const { file, sink, transfers } = setUpStored(bytesOf(100), PART, { settings: { stallTimeoutMs: 1000 } });
+    const settings = { ...ALONE, stallTimeoutMs: 1000 };
+    const { file, sink, transfers } = setUpStored(bytesOf(100), PART, { settings });
     const stop = new AbortController();
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     sink.writeAt = () => ended;

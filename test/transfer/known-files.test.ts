@@ -5,6 +5,7 @@ import type { UploadItem } from '@holdfast/core/internal/transfer/index';
 import { OrderedHash } from '@holdfast/core/internal/transfer/ordered-hash';
 import { refuse } from '@holdfast/testkit';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { ALONE } from '../with-workers/alone.ts';
 import { countHashedBytes } from './hashed-bytes.ts';
 import {
   bytesItem,
@@ -195,7 +196,7 @@ describe('what comparing costs', () => {
   /** The result for a file of 8 parts, and how many of its parts were hashed. */
   async function hashedParts(data: Uint8Array, ...files: KnownFile[]) {
     using hashed = countHashedBytes();
-    const { transfers } = setUp();
+    const { transfers } = setUp({ settings: ALONE });
     const [file] = await transfers.upload([among(fileItem('a', new NotedSource(data)), ...files)]);
     return { parts: hashed.take() / PART, hash: file?.blake3, isSent: file?.known === undefined };
   }

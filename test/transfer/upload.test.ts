@@ -2,6 +2,7 @@ import { CheckpointError, type RandomSource } from '@holdfast/core';
 import type { UploadItem } from '@holdfast/core/internal/transfer/index';
 import { FAULTS, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
+import { ALONE } from '../with-workers/alone.ts';
 import {
   bytesItem,
   bytesOf,
@@ -177,7 +178,7 @@ describe('sources', () => {
       },
     });
     const error = await failureOf(transfers.upload([bytesItem('a', shrinking)]));
-    expect(error.message).toBe(`the source has shrunk from ${3 * PART} to ${PART} bytes`);
+    expect(error.message).toBe(`the memory of the source had ${3 * PART} bytes and now has ${PART}`);
     expect([error.code, bucket.keys(), isWhole(transfers)]).toEqual(['SourceChanged', [], true]);
   });
 
@@ -252,7 +253,7 @@ describe('sources', () => {
 
 describe('turns, memory, progress', () => {
   test('files take turns: a small file does not wait behind large ones, and each keeps its order', async () => {
-    const { store, transfers } = setUp({ settings: { concurrency: 2 } });
+    const { store, transfers } = setUp({ settings: { ...ALONE, concurrency: 2 } });
     await transfers.upload([
       bytesItem('a', bytesOf(20 * PART)),
       bytesItem('b', bytesOf(20 * PART)),
@@ -270,7 +271,7 @@ describe('turns, memory, progress', () => {
   });
 
   test('I11: never more requests than the setting, never more memory than the budget, and both are used', async () => {
-    const options: SetUpOptions = { settings: { concurrency: 20, partSizeBytesMin: 2 * MIB } };
+    const options: SetUpOptions = { settings: { ...ALONE, concurrency: 20, partSizeBytesMin: 2 * MIB } };
     const { store, transfers } = setUp(options);
     let underWay = 0;
     let most = 0;

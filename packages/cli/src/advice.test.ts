@@ -74,6 +74,15 @@ describe('adviceFor', () => {
     }
   });
 
+  it('a catalog that has lost entries: what can be done before a rebuild accepts', () => {
+    const error = new CheckpointError('StoreRegressed', 'm', { context: { store: 'memory://b' } });
+    expect(adviceFor(error, situation('list'))).toEqual([
+      'stop every process of this run and put back the entries that are missing, if there is a backup',
+      'if there is none: move everything below catalog/ elsewhere, and run',
+      '`holdfast fsck memory://b --rebuild-catalog --apply`',
+    ]);
+  });
+
   it('where the engine gives advice of its own, the same in commands and options', () => {
     const advice = (code: ErrorCode, context: ErrorContext) => {
       const error = new CheckpointError(code, 'x', { context: { ...context, advice: ['`aCall`'] } });

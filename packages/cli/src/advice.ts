@@ -76,6 +76,7 @@ const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
   Fenced: fenced,
   OutcomeUnknown: outcomeUnknown,
   Corrupt: corrupt,
+  StoreRegressed: storeRegressed,
   NotFound: notFound,
   Denied: denied,
   InvalidArgument: invalidArgument,
@@ -197,6 +198,15 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
     return ['nothing was restored, and there is no other version to fall back to'];
   const fallback = command('restore', subject.uri, subject.path, '--on-corrupt', 'fallback');
   return ['nothing was restored', `${fallback} takes the newest version whose bytes all verify`];
+}
+
+/** A rebuild refuses while there are entries. */
+function storeRegressed({ context }: CheckpointError, { subject }: Situation): string[] {
+  return [
+    'stop every process of this run and put back the entries that are missing, if there is a backup',
+    'if there is none: move everything below catalog/ elsewhere, and run',
+    command('fsck', context.store ?? subject.uri ?? 'URI', '--rebuild-catalog', '--apply'),
+  ];
 }
 
 /** No other version helps, because the list of versions cannot be read. */

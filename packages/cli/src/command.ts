@@ -27,6 +27,8 @@ export interface Command {
   readonly examples: readonly string[];
   /** With `--quiet` nothing is printed on success, because the result is only that it is done. */
   readonly isSilentWhenQuiet?: boolean;
+  /** It says itself, in its log, that a signal ends it. */
+  readonly endsQuietly?: boolean;
   /**
    * The command makes a single decision. If the decision has taken effect, the command has
    * succeeded, however its call ended. If it can make several, `leftCount` in the context of the

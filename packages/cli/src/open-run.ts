@@ -208,7 +208,7 @@ export async function nothingToLoad(
  * Explains why `get` finds nothing: there is no such version, or it is quarantined. `given`: the
  * version as requested.
  */
-export async function versionNotGot(
+export async function whyNoVersion(
   manager: Pick<RunManager, 'list'>,
   given: CheckpointReference,
   uri: string,

@@ -87,9 +87,10 @@ async function runCommand(
   const reporter = createReporter({ mode: manners.progress, stream: stderr, clock });
   const level = manners.isVerbose ? 'verbose' : manners.isQuiet ? 'quiet' : 'normal';
   const messages = createMessages(level, (line) => reporter.write(line));
-  const interrupt = surroundings.listenForInterrupt(() =>
-    messages.note('holdfast: ending cleanly; press Ctrl-C again to end at once'),
-  );
+  const interrupt = surroundings.listenForInterrupt(() => {
+    if (command.endsQuietly) return;
+    messages.note('holdfast: ending cleanly; press Ctrl-C again to end at once');
+  });
   const call: Call = {
     command,
     operands,

@@ -33,6 +33,42 @@ describe('conceal', () => {
     expect(conceal(`the key ${said} is wrong`, [VALUE])).toBe('the key [secret] is wrong');
   });
 
+  const hexOf = (letter: string) => letter.charCodeAt(0).toString(16);
+  const inUrl = (letter: string) => `%${hexOf(letter)}`;
+  const inXml = (letter: string) => `&#${letter.charCodeAt(0)};`;
+  const inJson = (letter: string) => `\\u00${hexOf(letter)}`;
+  const escaped = (text: string, one: (letter: string) => string, every = 1) =>
+    [...text].map((letter, at) => (at % every === 0 ? one(letter) : letter)).join('');
+
+  it.each([
+    ['each character as in a URL', escaped(VALUE, inUrl)],
+    ['each fifth character as in a URL', escaped(VALUE, inUrl, 5)],
+    ['characters of XML by their numbers', escaped(VALUE, inXml)],
+    [
+      'characters of XML by their numbers in hex',
+      escaped(VALUE, (letter) => `&#x0${hexOf(letter).toUpperCase()};`),
+    ],
+    ['characters of JSON', escaped(VALUE, inJson, 3)],
+    ['a slash of JSON', VALUE.replaceAll('/', '\\/')],
+    ['base64 with characters of XML', escaped(bytes.toString('base64'), inXml, 4)],
+    ['one escape over another', escaped(escaped(VALUE, inUrl), inXml, 2)],
+    ['three escapes over one another', escaped(escaped(escaped(VALUE, inJson, 2), inUrl), inXml, 7)],
+  ])('%s', (_name, said) => {
+    expect(conceal(`the key ${said} is wrong &amp; 100 %`, [VALUE])).toBe(
+      'the key [secret] is wrong &amp; 100 %',
+    );
+  });
+
+  it('characters beyond ASCII, escaped in any spelling', () => {
+    const said = encodeURIComponent('pässwörd-für-alle').toLowerCase();
+    expect(conceal(`${said} is wrong`, ['pässwörd-für-alle'])).toBe('[secret] is wrong');
+  });
+
+  it('broken escapes, and code points that do not exist, stay', () => {
+    const text = 'a %zz &#xffffff; &#; &none; \\q %e4 100%';
+    expect(conceal(text, [VALUE])).toBe(text);
+  });
+
   it.each([0, 1, 2, 3])('inside a longer text in base64, after %i bytes', (before) => {
     const text = `${'x'.repeat(before)}${VALUE}", "more": 1`;
     for (const base64 of ['base64', 'base64url'] as const) {

@@ -33,18 +33,24 @@ export class Secret {
 /** Shorter pieces reveal nothing of a secret, and occur in other texts by chance. */
 const PIECE_LENGTH = 8;
 
+/** Encodings over one another that are looked through: of a proxy, a server and its message. */
+const LAYERS_MAX = 3;
+
 /**
- * Removes from a text all pieces of the secrets of at least 8 characters: plain, percent-encoded or
- * in base64. For texts of servers that received the secrets and may repeat them.
+ * Removes from a text all pieces of the secrets of at least 8 characters: plain or in base64, with
+ * any of their characters escaped as in a URL, in XML or in JSON. For texts of servers that
+ * received the secrets and may repeat them.
  */
 export function conceal(text: string, secrets: readonly string[]): string {
   const forms = secrets.filter((secret) => secret.length > 3).flatMap(formsOf);
   const pieces = new Set(forms.flatMap(piecesOf));
-  const lengths = new Set(Array.from(pieces, ({ length }) => length));
+  if (pieces.size === 0) return text;
   const hidden = new Uint8Array(text.length);
-  for (const length of lengths) {
-    for (let at = 0; at + length <= text.length; at += 1)
-      if (pieces.has(text.slice(at, at + length))) hidden.fill(1, at, at + length);
+  const lengths = new Set(Array.from(pieces, ({ length }) => length));
+  let layer: Layer | null = { text, starts: Uint32Array.from({ length: text.length + 1 }, (_, at) => at) };
+  for (let count = 0; layer !== null && count <= LAYERS_MAX; count += 1) {
+    for (const length of lengths) hide(layer, length, pieces, hidden);
+    layer = unescaped(layer);
   }
   let shown = '';
   for (let at = 0; at < text.length; at += 1) {
@@ -54,8 +60,62 @@ export function conceal(text: string, secrets: readonly string[]): string {
   return shown;
 }
 
+/** A text whose escapes are resolved. */
+interface Layer {
+  readonly text: string;
+  /** For each of its characters the place in the original; at last, the end of the original. */
+  readonly starts: Uint32Array;
+}
+
+function hide(
+  { text, starts }: Layer,
+  length: number,
+  pieces: ReadonlySet<string>,
+  hidden: Uint8Array,
+): void {
+  for (let at = 0; at + length <= text.length; at += 1)
+    if (pieces.has(text.slice(at, at + length))) hidden.fill(1, starts[at], starts[at + length]);
+}
+
+const ESCAPE =
+  /%([0-9a-f]{2})|&#x0*([0-9a-f]{1,6});|&#0*([0-9]{1,7});|&(amp|lt|gt|quot|apos);|\\u([0-9a-f]{4})|\\([/"\\])/gi;
+const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+
+/** `null`: there is no escape. */
+function unescaped({ text, starts }: Layer): Layer | null {
+  const places: number[] = [];
+  let resolved = '';
+  let done = 0;
+  for (const match of text.matchAll(ESCAPE)) {
+    const character = characterOf(match);
+    resolved += text.slice(done, match.index) + character;
+    for (const start of starts.subarray(done, match.index)) places.push(start);
+    for (let unit = 0; unit < character.length; unit += 1) places.push(starts[match.index] as number);
+    done = match.index + match[0].length;
+  }
+  if (done === 0) return null;
+  resolved += text.slice(done);
+  for (const start of starts.subarray(done)) places.push(start);
+  return { text: resolved, starts: Uint32Array.from(places) };
+}
+
+function characterOf([whole, inUrl, hexInXml, inXml, named, inJson, plain]: RegExpExecArray): string {
+  if (named !== undefined) return NAMED[named.toLowerCase()] ?? whole;
+  if (plain !== undefined) return plain;
+  const hex = inUrl ?? hexInXml ?? inJson;
+  const code = hex === undefined ? Number(inXml) : Number.parseInt(hex, 16);
+  return code <= 0x10_ffff ? String.fromCodePoint(code) : whole;
+}
+
 function formsOf(secret: string): string[] {
-  return [secret, encodeURIComponent(secret), ...BASE64.flatMap((base64) => encodedForms(secret, base64))];
+  // Escapes of a URL are resolved byte by byte.
+  const inBytes = Buffer.from(secret).toString('latin1');
+  return [
+    secret,
+    inBytes,
+    encodeURIComponent(secret),
+    ...BASE64.flatMap((base64) => encodedForms(secret, base64)),
+  ];
 }
 
 const BASE64 = ['base64', 'base64url'] as const;

@@ -123,6 +123,21 @@ describe('WorkerHttp', () => {
     expect(Buffer.from(after).equals(Buffer.from(buffer))).toBe(true);
   });
 
+  test('close ends connections that are idle', async () => {
+    const { client, request } = await setUp((_, response) => {
+      // Longer than the test: no timer of either side ends the connection.
+      response.setHeader('Keep-Alive', 'timeout=60').end('a');
+    }, 1);
+    const [server] = servers;
+    if (server) server.keepAliveTimeout = 60_000;
+    const closed = new Promise((resolve) =>
+      server?.once('connection', (socket) => socket.once('close', resolve)),
+    );
+    await client.request(request());
+    await client.close();
+    await closed;
+  });
+
   test('errors are those of the direct client, with their cause', async () => {
     const { client, request } = await setUp((incoming) => incoming.socket.destroy());
     await expect(client.request(request())).rejects.toMatchObject({ code: 'CLOSED_EARLY', phase: 'head' });
@@ -133,6 +148,17 @@ describe('WorkerHttp', () => {
     await expect(client.request(request({ headers: { a: 'b\nc' } }))).rejects.toMatchObject({
       code: 'BAD_REQUEST',
     });
+  });
+
+  test('an error says that a kept connection was stale, so that the request may be sent again', async () => {
+    let count = 0;
+    const { client, request } = await setUp((incoming, response) => {
+      count += 1;
+      if (count === 1) response.end('a');
+      else incoming.socket.destroy();
+    }, 1);
+    await client.request(request());
+    await expect(client.request(request())).rejects.toMatchObject({ code: 'CLOSED_EARLY', isStale: true });
   });
 
   test('a service that cannot be loaded is not usable', async () => {

@@ -8,9 +8,11 @@ export type { CheckpointManagerOptions } from './manager/opening.ts';
 export { findRunsBelow, hasRunAt } from './manager/run/index.ts';
 export {
   createThrottle,
+  createTransferMemory,
   listObjects,
   type ObjectOptions,
   openObjectSource,
   readAgain,
   type SecondReadingOptions,
+  type TransferMemoryOptions,
 } from './transfer/index.ts';

@@ -179,15 +179,35 @@ describe.runIf(process.platform === 'linux')('DirectFile on Linux', () => {
     const closed: number[] = [];
     const { fileSystem } = traced({
       close: async (descriptor) => {
-        closed.push(descriptor);
+        const isFirst = closed.push(descriptor) === 1;
         await nodeFileSystem.close(descriptor);
-        if (closed.length === 1) throw errnoError('EIO');
+        if (isFirst) throw errnoError('EIO');
       },
     });
     const file = await DirectFile.open(path, CREATE, { fileSystem });
     await file.write(0, alignedBytes(512 * KIB));
     await expect(file.close()).rejects.toMatchObject({ code: 'EIO' });
     expect(closed).toHaveLength(2);
+  });
+
+  it('an error of close counts only for bytes that are not durable yet', async () => {
+    const { fileSystem } = traced({
+      close: async (descriptor) => {
+        await nodeFileSystem.close(descriptor);
+        throw errnoError('EIO');
+      },
+    });
+    const synced = await DirectFile.open(path, CREATE, { fileSystem });
+    await synced.write(0, alignedBytes(512 * KIB));
+    await synced.datasync();
+    await synced.close();
+    const read = await DirectFile.open(path, constants.O_RDONLY, { fileSystem });
+    await read.read(0, alignedBytes(512 * KIB));
+    await read.close();
+    const changed = await DirectFile.open(path, constants.O_RDWR, { fileSystem });
+    await changed.datasync();
+    await changed.write(0, alignedBytes(4 * KIB));
+    await expect(changed.close()).rejects.toMatchObject({ code: 'EIO' });
   });
 
   it('direct: false never asks for O_DIRECT', async () => {

@@ -60,6 +60,8 @@ export class DirectFile {
    * all.
    */
   readonly #refused = new WeakSet<ArrayBufferLike>();
+  /** Bytes were written that no `datasync` has made durable. */
+  #isDirty = false;
   #calls = 0;
   #whenIdle: (() => void) | null = null;
   #closing: Promise<void> | null = null;
@@ -104,6 +106,7 @@ export class DirectFile {
       let doneBytes = 0;
       while (doneBytes < buffer.byteLength) {
         check();
+        this.#isDirty = true;
         const count = await this.#transfer('write', buffer, doneBytes, offsetBytes + doneBytes);
         if (count === 0) throw noProgress();
         doneBytes += count;
@@ -116,7 +119,15 @@ export class DirectFile {
    * an error the content of the file is unknown.
    */
   datasync(): Promise<void> {
-    return this.#use(() => this.#fileSystem.fdatasync(this.#descriptor));
+    return this.#use(async () => {
+      this.#isDirty = false; // not after the call: another write may begin meanwhile
+      try {
+        await this.#fileSystem.fdatasync(this.#descriptor);
+      } catch (error) {
+        this.#isDirty = true;
+        throw error;
+      }
+    });
   }
 
   truncate(sizeBytes: number): Promise<void> {
@@ -163,7 +174,8 @@ export class DirectFile {
   /**
    * Waits for the current system call of each pending operation. Otherwise a descriptor closed
    * under a running write might by then belong to another file. Later calls throw `Aborted`. Safe
-   * to repeat.
+   * to repeat. An error of the call counts only if bytes were written that are not durable: network
+   * file systems report lost bytes so, and fail here for other reasons too.
    */
   close(): Promise<void> {
     this.#closing ??= this.#closeDescriptors();
@@ -177,11 +189,10 @@ export class DirectFile {
       });
     }
     const direct = await this.#directDescriptor;
-    try {
-      if (typeof direct === 'number') await this.#fileSystem.close(direct);
-    } finally {
-      await this.#fileSystem.close(this.#descriptor);
-    }
+    const descriptors = typeof direct === 'number' ? [direct, this.#descriptor] : [this.#descriptor];
+    const closed = await Promise.allSettled(descriptors.map((each) => this.#fileSystem.close(each)));
+    const failed = closed.find(({ status }) => status === 'rejected');
+    if (failed?.status === 'rejected' && this.#isDirty) throw failed.reason;
   }
 
   /** One system call of a `read` or `write`; `close` waits for it. */

@@ -9,7 +9,7 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { errnoOf } from './errno.ts';
-import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import { closeRead, type FileSystem, nodeFileSystem } from './file-system.ts';
 
 /**
  * Limit on remembered directories whose own names are durable. Forgetting one costs a few fsyncs.
@@ -148,7 +148,7 @@ export class DirectorySync {
         await this.#fileSystem[how](descriptor).catch((error: unknown) => this.#failed(path, error));
         return await this.#fileSystem.fstat(descriptor);
       } finally {
-        await this.#fileSystem.close(descriptor);
+        await closeRead(this.#fileSystem, descriptor);
       }
     } catch (error) {
       if (NOTHING_TO_SYNC.has(errnoOf(error) ?? '')) return null;

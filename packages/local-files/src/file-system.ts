@@ -128,6 +128,14 @@ export const nodeFileSystem: FileSystem = {
 };
 
 /**
+ * Closes a file through which nothing was written, so an error of the call means nothing. Network
+ * file systems and FUSE report errors here that concern others.
+ */
+export async function closeRead(fileSystem: FileSystem, descriptor: number): Promise<void> {
+  await fileSystem.close(descriptor).catch(() => undefined);
+}
+
+/**
  * For a file system whose `fstat`, `fchmod` and `close` touch only memory (`isLocalDisk`). There
  * the trip through the thread pool costs ten times the call, so these calls are made in place. On a
  * network they wait for a server, and would block the whole process.

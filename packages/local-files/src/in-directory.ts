@@ -5,7 +5,7 @@
 
 import { constants } from 'node:fs';
 import { dirname } from 'node:path';
-import type { FileSystem } from './file-system.ts';
+import { closeRead, type FileSystem } from './file-system.ts';
 
 /**
  * Throws `ENOTDIR` if the path is not a directory, or if it or a segment of it is a link. Links
@@ -28,7 +28,7 @@ export async function inDirectory<T>(
     if (place !== expected) throw leadsElsewhere(path, place);
     return await work(here);
   } finally {
-    await fileSystem.close(descriptor);
+    await closeRead(fileSystem, descriptor);
   }
 }
 

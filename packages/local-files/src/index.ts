@@ -13,7 +13,13 @@ import { openTarget } from './target.ts';
 export { type Check, DIRECT_ALIGNMENT_BYTES, DirectFile, type DirectFileOptions } from './direct-file.ts';
 export { DirectorySync, type DirectorySyncOptions, SyncFailedBefore } from './directory-sync.ts';
 export { ERRNO_MEANINGS, errnoOf, fileError } from './errno.ts';
-export { diskFileSystem, type FileSystem, type IoPosition, nodeFileSystem } from './file-system.ts';
+export {
+  closeRead,
+  diskFileSystem,
+  type FileSystem,
+  type IoPosition,
+  nodeFileSystem,
+} from './file-system.ts';
 export { filesBeside } from './files-beside.ts';
 export { inDirectory } from './in-directory.ts';
 export { type OwnedEntry, ownedEntries, ownedName, removeAbandoned } from './left-behind.ts';
@@ -29,6 +35,7 @@ export {
   processOfText,
   processText,
 } from './processes.ts';
+export { FileSource, type ScannedFile } from './source.ts';
 export { inspectTarget, type TargetSurroundings } from './target.ts';
 export { openTargetFile } from './target-file.ts';
 export { type TreeEntry, type WalkOptions, walkTree } from './tree.ts';

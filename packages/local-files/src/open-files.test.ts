@@ -2,10 +2,10 @@ import { constants } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { DirectFile } from './direct-file.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
-import { OpenFiles } from './open-files.ts';
+import { IDLE_MS, OpenFiles } from './open-files.ts';
 
 let directory: string;
 let opened: string[];
@@ -38,7 +38,10 @@ beforeEach(async () => {
   gate = null;
   roomBytes = 1;
 });
-afterEach(() => rm(directory, { recursive: true }));
+afterEach(async () => {
+  vi.useRealTimers();
+  await rm(directory, { recursive: true });
+});
 
 function readFrom(files: OpenFiles, name: string, identity = '1'): Promise<string> {
   const path = join(directory, name);
@@ -112,4 +115,22 @@ test('a failure to open is reported to all who wait for it, and not remembered',
   await writeFile(join(directory, 'late'), 'l');
   expect(await readFrom(files, 'late')).toBe('l');
   await files.close();
+});
+
+test('a file that no call uses is closed after a while, and opened again when it is needed', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  const files = new OpenFiles(2);
+  await Promise.all([readFrom(files, 'a'), readFrom(files, 'b')]);
+  vi.advanceTimersByTime(IDLE_MS);
+  await readFrom(files, 'b');
+  vi.advanceTimersByTime(IDLE_MS);
+  await vi.waitFor(() => expect(descriptors.size).toBe(1));
+  expect(await readFrom(files, 'b')).toBe('b');
+  vi.advanceTimersByTime(2 * IDLE_MS);
+  await vi.waitFor(() => expect(descriptors.size).toBe(0));
+  expect(vi.getTimerCount()).toBe(0);
+  expect(await readFrom(files, 'a')).toBe('a');
+  expect(opened).toEqual(['a', 'b', 'a']);
+  await files.close();
+  expect([descriptors.size, vi.getTimerCount()]).toEqual([0, 0]);
 });

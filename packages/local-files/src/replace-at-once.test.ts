@@ -1,61 +1,116 @@
-/** Several processes replace one directory at the same time. */
+/** Other processes and programs change a directory while a restore replaces it. */
 
-import { mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { TargetOptions } from '@holdfast/core/contract';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { LeftDirectory } from '@holdfast/core/contract';
+import { describe, expect, it, test, vi } from 'vitest';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
-import { createLocalFiles } from './index.ts';
-import { type Processes, type ProcessIdentity, processText } from './processes.ts';
+import { type Processes, processText } from './processes.ts';
+import {
+  code,
+  directory,
+  files,
+  GONE,
+  hidden,
+  parent,
+  processOf,
+  put,
+  restore,
+} from './replacing.testing.ts';
 
-const code = (expected: string, message: string) =>
-  expect.objectContaining({ code: expected, message: expect.stringContaining(message) });
+describe('another program, while a restore replaces a directory', () => {
+  it('looks again before it moves anything: what was put there meanwhile stays', async () => {
+    await restore();
+    const meanwhile = () => put('ckpt/notes.txt');
+    await expect(restore({ replace: true, files: ['b'], meanwhile })).rejects.toEqual(
+      code('TargetExists', '"notes.txt"'),
+    );
+    expect([files(), hidden().length]).toEqual([['a', 'notes.txt'], 1]);
+    rmSync(directory, { recursive: true });
+    const file = () => put('ckpt', 'a file');
+    await expect(restore({ replace: true, meanwhile: file })).rejects.toEqual(code('TargetExists'));
+    expect(readFileSync(directory, 'utf8')).toBe('a file');
+  });
 
-const processOf = (pid: number): ProcessIdentity => ({
-  pid,
-  startTicks: '1',
-  pidNamespace: '1',
-  bootId: '01234567-89ab-cdef-0123-456789abcdef',
+  it('a file that was changed meanwhile stays, also if it looks like the new file of its name', async () => {
+    await restore({ mtimeMs: 1000 });
+    const change = (at = directory) => {
+      writeFileSync(join(at, 'a'), 'x');
+      utimesSync(join(at, 'a'), 5, 5);
+    };
+    const changing = (isNow: (to: string) => boolean): FileSystem => ({
+      ...nodeFileSystem,
+      rename: async (from, to) => {
+        if (isNow(to)) change(to === directory ? join(parent, hidden('.old')[0]!) : directory);
+        await nodeFileSystem.rename(from, to);
+      },
+    });
+    const before = changing((to) => to.endsWith('.old'));
+    await expect(restore({ replace: true, mtimeMs: 5000, fileSystem: before })).rejects.toEqual(
+      code('TargetExists', '"a"'),
+    );
+    expect(readFileSync(join(directory, 'a'), 'utf8')).toBe('x');
+    rmSync(directory, { recursive: true });
+    await restore({ mtimeMs: 1000 });
+    const told: string[] = [];
+    const after = changing((to) => to === directory && hidden('.old').length > 0);
+    await restore({ replace: true, mtimeMs: 5000, fileSystem: after, onLeft: ({ path }) => told.push(path) });
+    expect(told.map((path) => readFileSync(join(path, 'a'), 'utf8'))).toEqual(['x']);
+  });
+
+  it('what is put there just before the rename stays under its name, and nothing is replaced', async () => {
+    await restore();
+    const isAside = (to: string) => to.endsWith('.old');
+    const atRename = (change: () => void) => ({
+      ...nodeFileSystem,
+      rename: async (from: string, to: string) => {
+        if (isAside(to)) change();
+        await nodeFileSystem.rename(from, to);
+      },
+    });
+    const fileSystem = atRename(() => put('ckpt/notes.txt'));
+    await expect(restore({ replace: true, files: ['b'], fileSystem })).rejects.toEqual(
+      code('TargetExists', `${directory} holds 1 file that Holdfast did not put there`),
+    );
+    expect([files(), hidden().length]).toEqual([['a', 'notes.txt'], 1]);
+    const run = atRename(() => put('ckpt/catalog/00000000000000000001.json'));
+    await expect(restore({ replace: 'everything', fileSystem: run })).rejects.toEqual(
+      code(
+        'InvalidArgument',
+        `${directory} is a run, or holds one: it has catalog/00000000000000000001.json: `,
+      ),
+    );
+    expect(files()).toContain('catalog/00000000000000000001.json');
+  });
+
+  it('what cannot go back because its name was taken stays, and the error says where', async () => {
+    await restore();
+    const rename: FileSystem['rename'] = async (from, to) => {
+      await nodeFileSystem.rename(from, to);
+      if (!to.endsWith('.old')) return;
+      writeFileSync(join(to, 'notes.txt'), '');
+      put('ckpt/other');
+    };
+    await expect(restore({ replace: true, fileSystem: { ...nodeFileSystem, rename } })).rejects.toEqual(
+      code('TargetExists', '.old'),
+    );
+    expect([files(), files(join(parent, hidden('.old')[0]!))]).toEqual([['other'], ['a', 'notes.txt']]);
+  });
+
+  it('what is put into the old directory when the new one is in place stays, and is told of', async () => {
+    await restore();
+    const rename: FileSystem['rename'] = async (from, to) => {
+      await nodeFileSystem.rename(from, to);
+      if (to === directory) put(`${hidden('.old')[0]!}/notes.txt`);
+    };
+    const told: LeftDirectory[] = [];
+    const onLeft = (each: LeftDirectory) => told.push(each);
+    await restore({ replace: true, files: ['b'], fileSystem: { ...nodeFileSystem, rename }, onLeft });
+    const path = join(parent, hidden('.left-0')[0]!);
+    expect(told).toEqual([{ path, reason: 'it contains files that Holdfast did not put there' }]);
+    expect([files(), files(path)]).toEqual([['b'], ['a', 'notes.txt']]);
+  });
 });
-const GONE = processText(processOf(7));
-/** Only process 7 has ended. */
-const LIVING: Processes = { self: async () => processOf(8), isCertainlyGone: async ({ pid }) => pid === 7 };
-
-let parent: string;
-let directory: string;
-beforeEach(() => {
-  parent = mkdtempSync(join(tmpdir(), 'holdfast-at-once-'));
-  directory = join(parent, 'ckpt');
-});
-afterEach(() => rmSync(parent, { recursive: true, force: true }));
-
-interface Restore extends TargetOptions {
-  readonly files: readonly string[];
-  readonly fileSystem?: FileSystem;
-  readonly processes?: Processes;
-}
-
-/** Writes files whose content is their name. */
-async function restore({ files: names, fileSystem, processes = LIVING, ...options }: Restore) {
-  const local = createLocalFiles(fileSystem ?? nodeFileSystem, processes);
-  const target = await local.openTarget(directory, options);
-  try {
-    for (const name of names) {
-      const sink = await target.open({ name, sizeBytes: Buffer.byteLength(name) });
-      await sink.writeAt(0, Buffer.from(name));
-      await sink.close();
-    }
-    await target.publish();
-  } catch (error) {
-    await target.discard();
-    throw error;
-  }
-}
-
-const files = () => readdirSync(directory).sort();
-const hidden = (ending = '') =>
-  readdirSync(parent).filter((name) => name.startsWith('.') && name.endsWith(ending));
 
 test('one that another process published in between: the note of the old one stays, so the next restore removes it', async () => {
   await restore({ files: ['old'] });

@@ -5,9 +5,7 @@ import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
-  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -15,73 +13,26 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { LeftDirectory, TargetOptions } from '@holdfast/core/contract';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { LeftDirectory } from '@holdfast/core/contract';
+import { describe, expect, it, vi } from 'vitest';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
-import { createLocalFiles } from './index.ts';
-import { type Processes, type ProcessIdentity, processText } from './processes.ts';
+import { processText } from './processes.ts';
+import {
+  code,
+  directory,
+  files,
+  GONE,
+  hidden,
+  LIVING,
+  parent,
+  processOf,
+  put,
+  type Restore,
+  restore,
+} from './replacing.testing.ts';
 import { inspectTarget } from './target.ts';
-
-const code = (expected: string, message = '') =>
-  expect.objectContaining({ code: expected, message: expect.stringContaining(message) });
-
-const processOf = (pid: number): ProcessIdentity => ({
-  pid,
-  startTicks: '1',
-  pidNamespace: '1',
-  bootId: '01234567-89ab-cdef-0123-456789abcdef',
-});
-const GONE = processText(processOf(7));
-/** Only process 7 has ended. */
-const processes: Processes = {
-  self: async () => processOf(8),
-  isCertainlyGone: async ({ pid }) => pid === 7,
-};
-
-let parent: string;
-let directory: string;
-beforeEach(() => {
-  parent = mkdtempSync(join(tmpdir(), 'holdfast-replace-'));
-  directory = join(parent, 'ckpt');
-});
-afterEach(() => rmSync(parent, { recursive: true, force: true }));
-
-function put(name: string, value = name): void {
-  mkdirSync(dirname(join(parent, name)), { recursive: true });
-  writeFileSync(join(parent, name), value);
-}
-
-interface Restore extends TargetOptions {
-  readonly to?: string;
-  readonly files?: readonly string[];
-  readonly fileSystem?: FileSystem | undefined;
-  /** Called between opening and publishing. */
-  readonly meanwhile?: () => void | Promise<void>;
-}
-
-/** Writes files whose content is their name. */
-async function restore({ to = directory, files = ['a'], fileSystem, meanwhile, ...options }: Restore = {}) {
-  const target = await createLocalFiles(fileSystem ?? nodeFileSystem, processes).openTarget(to, options);
-  try {
-    for (const name of files) {
-      const sink = await target.open({ name, sizeBytes: Buffer.byteLength(name) });
-      await sink.writeAt(0, Buffer.from(name));
-      await sink.close();
-    }
-    await meanwhile?.();
-    await target.publish();
-  } catch (error) {
-    await target.discard();
-    throw error;
-  }
-}
-
-const files = (at = directory) => readdirSync(at, { recursive: true }).map(String).sort();
-const hidden = (ending = '') =>
-  readdirSync(parent).filter((name) => name.startsWith('.') && name.endsWith(ending));
 
 describe('replace: true', () => {
   it('takes the place of what a target has put there, again and again, and leaves one note', async () => {
@@ -137,72 +88,6 @@ describe('replace: true', () => {
   });
   const nameOfBytes = () => Buffer.concat([Buffer.from(`${directory}/`), Buffer.from([0xff])]);
 
-  it('looks again before it moves anything: what was put there meanwhile stays', async () => {
-    await restore();
-    const meanwhile = () => put('ckpt/notes.txt');
-    await expect(restore({ replace: true, files: ['b'], meanwhile })).rejects.toEqual(
-      code('TargetExists', '"notes.txt"'),
-    );
-    expect([files(), hidden().length]).toEqual([['a', 'notes.txt'], 1]);
-    rmSync(directory, { recursive: true });
-    const file = () => put('ckpt', 'a file');
-    await expect(restore({ replace: true, meanwhile: file })).rejects.toEqual(code('TargetExists'));
-    expect(readFileSync(directory, 'utf8')).toBe('a file');
-  });
-
-  it('what is put there just before the rename stays under its name, and nothing is replaced', async () => {
-    await restore();
-    const isAside = (to: string) => to.endsWith('.old');
-    const atRename = (change: () => void) => ({
-      ...nodeFileSystem,
-      rename: async (from: string, to: string) => {
-        if (isAside(to)) change();
-        await nodeFileSystem.rename(from, to);
-      },
-    });
-    const fileSystem = atRename(() => put('ckpt/notes.txt'));
-    await expect(restore({ replace: true, files: ['b'], fileSystem })).rejects.toEqual(
-      code('TargetExists', `${directory} holds 1 file that Holdfast did not put there`),
-    );
-    expect([files(), hidden().length]).toEqual([['a', 'notes.txt'], 1]);
-    const run = atRename(() => put('ckpt/catalog/00000000000000000001.json'));
-    await expect(restore({ replace: 'everything', fileSystem: run })).rejects.toEqual(
-      code(
-        'InvalidArgument',
-        `${directory} is a run, or holds one: it has catalog/00000000000000000001.json: `,
-      ),
-    );
-    expect(files()).toContain('catalog/00000000000000000001.json');
-  });
-
-  it('what cannot go back because its name was taken stays, and the error says where', async () => {
-    await restore();
-    const rename: FileSystem['rename'] = async (from, to) => {
-      await nodeFileSystem.rename(from, to);
-      if (!to.endsWith('.old')) return;
-      writeFileSync(join(to, 'notes.txt'), '');
-      put('ckpt/other');
-    };
-    await expect(restore({ replace: true, fileSystem: { ...nodeFileSystem, rename } })).rejects.toEqual(
-      code('TargetExists', '.old'),
-    );
-    expect([files(), files(join(parent, hidden('.old')[0]!))]).toEqual([['other'], ['a', 'notes.txt']]);
-  });
-
-  it('what is put into the old directory when the new one is in place stays, and is told of', async () => {
-    await restore();
-    const rename: FileSystem['rename'] = async (from, to) => {
-      await nodeFileSystem.rename(from, to);
-      if (to === directory) put(`${hidden('.old')[0]!}/notes.txt`);
-    };
-    const told: LeftDirectory[] = [];
-    const onLeft = (each: LeftDirectory) => told.push(each);
-    await restore({ replace: true, files: ['b'], fileSystem: { ...nodeFileSystem, rename }, onLeft });
-    const path = join(parent, hidden('.left-0')[0]!);
-    expect(told).toEqual([{ path, reason: 'it contains files that Holdfast did not put there' }]);
-    expect([files(), files(path)]).toEqual([['b'], ['a', 'notes.txt']]);
-  });
-
   it('an old directory that cannot be removed is told of, and tried again by the next restore', async () => {
     await restore();
     const told: LeftDirectory[] = [];
@@ -242,6 +127,59 @@ describe('replace: true', () => {
     expect([files(), hidden()]).toEqual([['2.ckpt'], []]);
     put('ckpt/readme');
     await expect(restore({ replace: true, isOwn })).rejects.toEqual(code('TargetExists', '"readme"'));
+  });
+
+  it('the bytes of the note are durable before the directory gets its name', async () => {
+    const order: string[] = [];
+    const names = new Map<number, string>();
+    const fileSystem: FileSystem = {
+      ...nodeFileSystem,
+      open: async (path, ...rest) => {
+        const descriptor = await nodeFileSystem.open(path, ...rest);
+        names.set(descriptor, path);
+        return descriptor;
+      },
+      fdatasync: async (descriptor) => {
+        if (names.get(descriptor)?.endsWith('.made-0')) order.push('note');
+        await nodeFileSystem.fdatasync(descriptor);
+      },
+      rename: async (from, to) => {
+        if (to === directory) order.push('name');
+        await nodeFileSystem.rename(from, to);
+      },
+    };
+    await restore({ replace: true, fileSystem });
+    expect(order).toEqual(['note', 'name']);
+  });
+
+  it.each(['EMFILE', 'EIO'])('keeps a note that could not be read once (%s)', async (errno) => {
+    await restore({ replace: true });
+    let isFirst = true;
+    const readText: FileSystem['readText'] = async (path) => {
+      const isBroken =
+        isFirst &&
+        path.endsWith('.made-0') &&
+        existsSync(join(directory, 'b')) &&
+        hidden('.old').length === 0;
+      if (!isBroken) return nodeFileSystem.readText(path);
+      isFirst = false;
+      throw Object.assign(new Error(errno), { code: errno, syscall: 'open' });
+    };
+    await restore({ replace: true, files: ['b'], fileSystem: { ...nodeFileSystem, readText } });
+    expect([isFirst, hidden('.made-0').length]).toEqual([false, 1]);
+    await restore({ replace: true, files: ['c'] });
+    expect(files()).toEqual(['c']);
+  });
+
+  it('a rename that took effect and whose answer was lost is a success', async () => {
+    await restore({ replace: true });
+    const rename: FileSystem['rename'] = async (from, to) => {
+      await nodeFileSystem.rename(from, to);
+      if (to === directory) throw Object.assign(new Error('EIO'), { code: 'EIO', syscall: 'rename' });
+    };
+    await restore({ replace: true, files: ['b'], fileSystem: { ...nodeFileSystem, rename } });
+    await restore({ replace: true, files: ['c'] });
+    expect(files()).toEqual(['c']);
   });
 
   it('without room for its note a restore succeeds, and the next one has to be told "everything"', async () => {
@@ -421,7 +359,7 @@ describe('what a process that was killed has left', () => {
       [],
     ]);
     renameSync(directory, join(parent, left('.old')));
-    expect(await inspectTarget(directory, {}, { processes })).toMatchObject({
+    expect(await inspectTarget(directory, {}, { processes: LIVING })).toMatchObject({
       fileCount: 1,
       foreignCount: 0,
     });

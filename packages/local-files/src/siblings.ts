@@ -125,7 +125,7 @@ export async function settleAside(
   const notes = await notesAbout(aside, path, parts);
   try {
     const { isOwn, replace } = settling;
-    const made = isOwn ? new Set<string>() : await readNotes(path, parts);
+    const made = isOwn ? new Set<string>() : await linesOf(notes, parts);
     const { foreignCount } = await lookAtOld(fileSystem, aside, { isOwn, made });
     if (foreignCount === 0 || replace === 'everything') {
       await fileSystem.rename(aside, `${base}${GONE_ENDING}`);
@@ -166,13 +166,21 @@ function tell(path: string, reason: string, { onLeft }: Settling): void {
 }
 
 /**
- * Lines of all notes beside a target. A crash may leave two notes: of the current directory, and of
- * one that was to replace it.
+ * What notes say about `directory`, which is the target at `path` or was moved aside from it. Notes
+ * of other directories do not count: one that is about to replace this one may have a file of the
+ * same name, size and time.
  */
-export async function readNotes(path: string, parts: SiblingParts): Promise<ReadonlySet<string>> {
+export async function readNotes(
+  directory: string,
+  path: string,
+  parts: SiblingParts,
+): Promise<ReadonlySet<string>> {
+  return linesOf(await notesAbout(directory, path, parts), parts);
+}
+
+async function linesOf(notes: readonly string[], { fileSystem }: SiblingParts): Promise<ReadonlySet<string>> {
   const lines = new Set<string>();
-  for (const note of await notesOf(path, parts))
-    for (const line of await readNote(parts.fileSystem, note)) lines.add(line);
+  for (const note of notes) for (const line of (await readNote(fileSystem, note)) ?? []) lines.add(line);
   return lines;
 }
 
@@ -190,12 +198,14 @@ async function notesAbout(directory: string, path: string, parts: SiblingParts):
  */
 export async function removeNotesOfNothing(path: string, parts: SiblingParts): Promise<void> {
   const notes = await describedBy(path, parts);
-  const there = new Set<bigint | null>();
+  const there = new Set<bigint | null | 'unknown'>();
   for (let look = 0; look < 2; look++) {
     for (const { name } of await siblingsOf(path, parts))
       there.add(await inodeOf(parts.fileSystem, join(dirname(path), name)));
     there.add(await inodeOf(parts.fileSystem, path));
   }
+  // One of them could not be looked at, so it may be the one that a note describes.
+  if (there.has('unknown')) return;
   const orphans: string[] = [];
   for (const { note, inode } of notes) {
     const isOrphan = inode === null ? await isStagingGone(note, parts) : !there.has(inode);
@@ -209,23 +219,32 @@ function isStagingGone(note: string, { fileSystem }: SiblingParts): Promise<bool
   return isNowhere(fileSystem, note.slice(0, -NOTE_ENDING.length));
 }
 
-/** `inode`: of the directory that the note describes; `null` if the note does not say it. */
+/**
+ * `inode`: of the directory that the note describes; `null` if the note does not say it. Notes that
+ * cannot be read this time are left out.
+ */
 async function describedBy(
   path: string,
   parts: SiblingParts,
 ): Promise<readonly { readonly note: string; readonly inode: bigint | null }[]> {
   const found: { note: string; inode: bigint | null }[] = [];
   for (const note of await notesOf(path, parts)) {
-    const [first = ''] = await readNote(parts.fileSystem, note);
+    const lines = await readNote(parts.fileSystem, note);
+    if (lines === null) continue;
+    const [first = ''] = lines;
     const digits = /^directory (\d+)$/.exec(first)?.[1];
     found.push({ note, inode: digits === undefined ? null : BigInt(digits) });
   }
   return found;
 }
 
-async function inodeOf(fileSystem: FileSystem, path: string): Promise<bigint | null> {
-  const stats = await fileSystem.lstat(path).catch(() => null);
-  return stats === null ? null : stats.ino;
+/** `null`: there is nothing. `unknown`: the system did not tell. */
+async function inodeOf(fileSystem: FileSystem, path: string): Promise<bigint | null | 'unknown'> {
+  try {
+    return (await fileSystem.lstat(path)).ino;
+  } catch (error) {
+    return errnoOf(error) === 'ENOENT' ? null : 'unknown';
+  }
 }
 
 async function notesOf(path: string, parts: SiblingParts): Promise<string[]> {

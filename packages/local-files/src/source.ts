@@ -17,6 +17,8 @@ export interface FileSourceOptions {
   /** Required location of the file. Default: the one that `path` leads to. */
   readonly scanned?: ScannedFile | undefined;
   readonly nowMs?: (() => number) | undefined;
+  /** The file may be removed meanwhile, which changes nothing in it. Default: that is a change. */
+  readonly mayBeRemoved?: boolean | undefined;
 }
 
 /** Below this size, reading the file twice takes a few milliseconds, no longer than a sync. */
@@ -38,9 +40,16 @@ export class FileSource implements RandomSource {
   readonly mayHideChanges: boolean;
   readonly #file: DirectFile;
   readonly #opened: BigIntStats;
+  readonly #mayBeRemoved: boolean;
 
-  private constructor(path: string, file: DirectFile, opened: BigIntStats, mayHideChanges: boolean) {
+  private constructor(
+    path: string,
+    file: DirectFile,
+    opened: BigIntStats,
+    { mayHideChanges, mayBeRemoved }: { mayHideChanges: boolean; mayBeRemoved: boolean },
+  ) {
     this.path = path;
+    this.#mayBeRemoved = mayBeRemoved;
     this.mayHideChanges = mayHideChanges;
     this.#file = file;
     this.#opened = opened;
@@ -58,7 +67,7 @@ export class FileSource implements RandomSource {
   static async open(
     path: string,
     fileSystem: FileSystem = nodeFileSystem,
-    { scanned, nowMs = Date.now }: FileSourceOptions = {},
+    { scanned, nowMs = Date.now, mayBeRemoved = false }: FileSourceOptions = {},
   ): Promise<FileSource> {
     try {
       // O_NONBLOCK: opening a pipe would wait for its writer. It has no effect on a regular file.
@@ -69,7 +78,8 @@ export class FileSource implements RandomSource {
         if (!stats.isFile()) throw notRegular(path, kindOf(stats));
         if (scanned && !(await isWhere(scanned, file, stats))) throw movedAway(path);
         if (stats.size === 0n) await assertEmpty(path, file);
-        return new FileSource(path, file, stats, !(await willTell(file, stats, nowMs())));
+        const mayHideChanges = !(await willTell(file, stats, nowMs()));
+        return new FileSource(path, file, stats, { mayHideChanges, mayBeRemoved });
       } catch (error) {
         await file.close();
         throw error;
@@ -102,7 +112,8 @@ export class FileSource implements RandomSource {
     if (now.size !== this.#opened.size) {
       throw this.#changed(`has ${now.size} bytes now, and had ${this.sizeBytes} when it was opened`);
     }
-    if (now.mtimeNs !== this.#opened.mtimeNs || now.ctimeNs !== this.#opened.ctimeNs) {
+    const hasLostName = this.#mayBeRemoved && now.nlink < this.#opened.nlink;
+    if (now.mtimeNs !== this.#opened.mtimeNs || (now.ctimeNs !== this.#opened.ctimeNs && !hasLostName)) {
       throw this.#changed('was changed or replaced, or its attributes changed, since it was opened');
     }
   }

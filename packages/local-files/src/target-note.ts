@@ -6,6 +6,7 @@
 
 import { constants } from 'node:fs';
 import { DirectFile } from './direct-file.ts';
+import { errnoOf } from './errno.ts';
 import type { FileSystem } from './file-system.ts';
 import type { TreeEntry } from './tree.ts';
 
@@ -34,11 +35,11 @@ export function directoryLine(inode: bigint): string {
 }
 
 /**
- * The note is not made durable. If a loss of power deletes it, the next replacement needs a
- * confirmation, but no file is lost. A loss of power cannot make the note claim too much either.
- * What remains of its bytes, cut or with zeros in them, is not valid JSON. A line covers only a
- * file that has this name, size and modification time now, to the nanosecond. Whichever files,
- * notes and removals a loss of power undoes, a target wrote that file.
+ * Its bytes are durable when this resolves, and its name with that of the target. So a job that
+ * starts again after a loss of power can replace what it restored. A loss of power cannot make the
+ * note claim too much. What remains of its bytes, cut or with zeros in them, is not valid JSON. A
+ * line covers only a file that has this name, size and modification time now, to the nanosecond.
+ * Whichever files, notes and removals a loss of power undoes, a target wrote that file.
  */
 export async function writeNote(
   fileSystem: FileSystem,
@@ -49,17 +50,18 @@ export async function writeNote(
   const file = await DirectFile.open(path, flags, { direct: false, mode: 0o600, fileSystem });
   try {
     await file.write(0, new TextEncoder().encode(JSON.stringify(lines)));
+    await file.datasync();
   } finally {
     await file.close();
   }
 }
 
-/** Empty if it cannot be read. */
-export async function readNote(fileSystem: FileSystem, path: string): Promise<readonly string[]> {
+/** Empty if it is gone or damaged; `null` if it could not be read this time. */
+export async function readNote(fileSystem: FileSystem, path: string): Promise<readonly string[] | null> {
   try {
     const lines: unknown = JSON.parse(await fileSystem.readText(path));
     return Array.isArray(lines) ? lines.map(String) : [];
-  } catch {
-    return [];
+  } catch (error) {
+    return error instanceof SyntaxError || errnoOf(error) === 'ENOENT' ? [] : null;
   }
 }

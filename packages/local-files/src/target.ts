@@ -127,7 +127,7 @@ async function oldDirectory(
   if (protection !== null) throw never(path, protection);
   if ((await fileSystem.readdir(path)).length === 0) return null;
   if (!options.replace) throw targetError('TargetExists', path, 'exists and is not empty');
-  const made = options.isOwn ? new Set<string>() : await readNotes(path, { fileSystem, processes });
+  const made = options.isOwn ? new Set<string>() : await readNotes(path, path, { fileSystem, processes });
   return lookAtOld(fileSystem, path, { isOwn: options.isOwn, signal: options.signal, made });
 }
 
@@ -267,7 +267,12 @@ class DirectoryTarget implements RestoreTarget {
       if (hasOld) await this.#assertStillReplaced(aside);
       await staging.assertIntact();
       // Also replaces an empty directory.
-      await fileSystem.rename(sibling, path);
+      await fileSystem.rename(sibling, path).catch(async (error: unknown) => {
+        // A network file system may lose the answer to a rename that took effect.
+        await staging.assertAt(path).catch(() => {
+          throw error;
+        });
+      });
     } catch (error) {
       if (hasOld) await this.#putBack(aside);
       const isFilled = ['ENOTEMPTY', 'EEXIST', 'ENOTDIR'].includes(errnoOf(error) ?? '');
@@ -301,7 +306,7 @@ class DirectoryTarget implements RestoreTarget {
   /** A program may have added a file between the last check and the rename. */
   async #assertStillReplaced(aside: string): Promise<void> {
     const { fileSystem, path, options } = this.#parts;
-    const made = options.isOwn ? new Set<string>() : await readNotes(path, this.#parts);
+    const made = options.isOwn ? new Set<string>() : await readNotes(aside, path, this.#parts);
     const old = await lookAtOld(fileSystem, aside, { isOwn: options.isOwn, made, movedFrom: path });
     assertReplaced(path, old, options.replace);
   }

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
-import { errnoOf, type FileSystem } from '@holdfast/local-files';
+import { closeRead, errnoOf, type FileSystem } from '@holdfast/local-files';
 import type { LocalConfig } from './config.ts';
 
 /** Returns the directory itself, or the closest existing one above it. */
@@ -12,7 +12,8 @@ export async function existingDirectory(config: LocalConfig, fileSystem: FileSys
       if (!stats.isDirectory()) throw refusal('InvalidConfig', config, `${path} is not a directory`);
       // Check permissions by reading: access(2) would check the real user, not the effective one.
       if (path === resolve(config.directory)) {
-        await fileSystem.close(await fileSystem.open(path, constants.O_RDONLY | constants.O_DIRECTORY));
+        const descriptor = await fileSystem.open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+        await closeRead(fileSystem, descriptor);
       }
       return path;
     } catch (error) {

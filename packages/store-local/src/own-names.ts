@@ -9,6 +9,8 @@ export const LINKED_DIRECTORY = `${STORE_OWN_PREFIX}data`;
 
 /** Reserves space that is freed when the store is full. */
 export const RESERVE_FILE = `${STORE_OWN_PREFIX}reserve`;
+/** Holds empty files: a file system may have room for bytes, and for no more files. */
+export const RESERVED_FILES_DIRECTORY = `${STORE_OWN_PREFIX}reserved-files`;
 
 export function isOwnName(name: string): boolean {
   return name.startsWith(STORE_OWN_PREFIX);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
@@ -45,7 +46,6 @@ const reserve = () => join(root, '.holdfast-reserve');
 const sizeOf = () => (existsSync(reserve()) ? statSync(reserve()).size : null);
 const failing = (code: string) => () =>
   Promise.reject(Object.assign(new Error(code), { code, syscall: 'test' }));
-
 describe('room that is kept back', () => {
   it('is removed by the last of several stores, even if another made it', async () => {
     const first = await open();
@@ -76,6 +76,47 @@ describe('room that is kept back', () => {
     await collector.deleteMany(['a']);
     expect(sizeOf()).toBe(1024 * 1024);
     for await (const { objects } of collector.list('')) expect(objects).toEqual([]);
+  });
+
+  it('has files too, for a file system that has room for bytes and for no more files', async () => {
+    const files = () => readdirSync(root).filter((name) => name === '.holdfast-reserved-files');
+    const store = await open();
+    await store.create('a', BYTES);
+    await store.close();
+    expect(readdirSync(join(root, '.holdfast-reserved-files'))).toHaveLength(8);
+    const collector = await open();
+    expect([await collector.makeRoom?.(), files()]).toEqual([true, []]);
+    await collector.deleteMany(['a']);
+    expect(files()).toHaveLength(1);
+    await collector.close();
+  });
+
+  it('is made by the first write of a run, however slowly its directories are made', async () => {
+    rmSync(root, { recursive: true });
+    const mkdir = async (path: string) => {
+      for (let turns = 0; turns < 100; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+      return nodeFileSystem.mkdir(path);
+    };
+    const store = await open({ mkdir });
+    await store.create('a', BYTES);
+    await store.close();
+    expect(sizeOf()).toBe(1024 * 1024);
+  });
+
+  it('is given up by a process that is just making it, and is not made again meanwhile', async () => {
+    const asked = new AbortController();
+    const statfs = async (path: string) => {
+      if (!asked.signal.aborted) await once(asked.signal, 'abort');
+      return nodeFileSystem.statfs(path);
+    };
+    const store = await open({ statfs });
+    await store.create('a', BYTES);
+    const given = store.makeRoom?.();
+    asked.abort();
+    expect([await given, sizeOf()]).toEqual([true, null]);
+    await store.create('b', BYTES);
+    await store.close();
+    expect(sizeOf()).toBe(null);
   });
 
   it('is gone when a store is closed that has no object any more', async () => {

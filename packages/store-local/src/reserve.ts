@@ -1,18 +1,20 @@
 /**
- * Reserves space in a file of its own. On a full disk a deletion needs an entry in the catalog
- * first, and the entry needs space. The reserve is freed for that, and made again when there is
- * space.
+ * Reserves space in a file of its own, and some files (inodes) beside it. On a full disk a deletion
+ * needs entries in the catalog first, and each entry needs space and a file. The reserve is freed
+ * for that, and made again when there is space.
  */
 
 import { constants } from 'node:fs';
 import { DirectFile, errnoOf, type FileSystem } from '@holdfast/local-files';
 import type { ObjectFiles } from './object-files.ts';
-import { isOwnName, RESERVE_FILE } from './own-names.ts';
+import { isOwnName, RESERVE_FILE, RESERVED_FILES_DIRECTORY } from './own-names.ts';
 
 /** Enough for some decisions of a collection, in a run with a thousand checkpoints. */
 export const RESERVE_BYTES = 1024 * 1024;
 /** Make no reserve if the free space is less than this multiple of it. Saves need the space. */
 const ROOM_FACTOR_MIN = 6;
+/** Enough for the decisions that retire and remove a checkpoint, repeated once. */
+const RESERVED_FILES = 8;
 /** Limit of one `getRandomValues` call. */
 const RANDOM_BYTES_MAX = 65_536;
 
@@ -25,12 +27,14 @@ export interface ReserveParts {
 export class Reserve {
   readonly #parts: ReserveParts;
   readonly #path: string;
+  readonly #filesDirectory: string;
   #wasGivenUp = false;
   #isThere = false;
 
   constructor(parts: ReserveParts) {
     this.#parts = parts;
     this.#path = `${parts.files.root}/${RESERVE_FILE}`;
+    this.#filesDirectory = `${parts.files.root}/${RESERVED_FILES_DIRECTORY}`;
   }
 
   /**
@@ -47,6 +51,7 @@ export class Reserve {
       }
       const { bavail, bsize } = await this.#parts.fileSystem.statfs(this.#parts.files.root);
       if (bavail * bsize < BigInt(sizeBytes * ROOM_FACTOR_MIN)) return;
+      await this.#makeFiles();
       await this.#make();
       this.#isThere = true;
       this.#wasGivenUp = false;
@@ -65,6 +70,7 @@ export class Reserve {
     try {
       await this.#parts.fileSystem.unlink(this.#path);
       this.#wasGivenUp = true;
+      await this.#parts.fileSystem.removeAll(this.#filesDirectory);
       return true;
     } catch (error) {
       if (errnoOf(error) === 'ENOENT') return false;
@@ -89,6 +95,17 @@ export class Reserve {
       (stats) => stats.size >= this.#parts.sizeBytes,
       () => false,
     );
+  }
+
+  /** Before the reserve itself, which stands for both. */
+  async #makeFiles(): Promise<void> {
+    const { fileSystem } = this.#parts;
+    await fileSystem.mkdir(this.#filesDirectory).catch((error: unknown) => {
+      if (errnoOf(error) !== 'EEXIST') throw error;
+    });
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW;
+    for (let index = 0; index < RESERVED_FILES; index += 1)
+      await fileSystem.close(await fileSystem.open(`${this.#filesDirectory}/${index}`, flags, 0o600));
   }
 
   /** Two concurrent calls write the same file, without harm. */

@@ -5,7 +5,7 @@
  */
 
 import { constants } from 'node:fs';
-import type { FileSystem } from '@holdfast/local-files';
+import { closeRead, type FileSystem } from '@holdfast/local-files';
 
 /** The offset is measured again after this time. */
 const LOOK_EVERY_MS = 10_000;
@@ -70,7 +70,8 @@ export class StoreClock {
     try {
       return Number((await fileSystem.fstat(descriptor)).mtimeNs / 1_000_000n);
     } finally {
-      await fileSystem.close(descriptor).finally(() => fileSystem.unlink(path));
+      await closeRead(fileSystem, descriptor);
+      await fileSystem.unlink(path);
     }
   }
 }

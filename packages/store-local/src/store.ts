@@ -341,7 +341,11 @@ export class LocalStore implements ObjectStore {
   }
 
   makeRoom(options?: CallOptions): Promise<boolean> {
-    return this.#run({ action: 'make room in', options }, () => this.#reserve.giveUp());
+    return this.#run({ action: 'make room in', options }, async () => {
+      // Tidying may be making the reserve at this moment, and would take the room again.
+      await this.#writer.tidied();
+      return this.#reserve.giveUp();
+    });
   }
 
   inspect(options?: CallOptions): Promise<readonly StoreFact[]> {
@@ -359,7 +363,7 @@ export class LocalStore implements ObjectStore {
     await Promise.allSettled(this.#calls);
     for (const upload of [...this.#uploads]) await upload.letGo();
     await this.#openFiles.close();
-    await this.#writer.close();
+    await this.#writer.tidied();
     await this.#reserve.leave();
   }
 

@@ -135,6 +135,7 @@ describe('create: order', () => {
 describe('create: failures before the object has its name', () => {
   it.each([
     ['open', 'EMFILE', 'Unavailable'],
+    ['open', 'EEXIST', 'Unavailable'],
     ['open', 'EACCES', 'Denied'],
     ['open', 'EROFS', 'ReadOnly'],
     ['open', 'ENOSPC', 'StorageFull'],
@@ -145,7 +146,6 @@ describe('create: failures before the object has its name', () => {
     ['fdatasync', 'EIO', 'Unavailable'],
     ['fdatasync', 'ENOSPC', 'StorageFull'],
     ['fstat', 'ESTALE', 'Unavailable'],
-    ['close', 'EIO', 'Unavailable'],
     ['link', 'ENOSPC', 'StorageFull'],
     ['link', 'EACCES', 'Denied'],
     ['link', 'EROFS', 'ReadOnly'],
@@ -163,6 +163,14 @@ describe('create: failures before the object has its name', () => {
     // The descriptor is lost if its close fails. The file is not.
     expect(temporaryFiles()).toEqual([]);
     await expect((await open()).create('a/b', BYTES)).resolves.toMatchObject({ sizeBytes: BYTES.byteLength });
+  });
+
+  it('an error of close after the sync does not matter: the bytes are durable', async () => {
+    const close = () => Promise.reject(errnoError('EIO'));
+    const store = await openLocalStore({ directory: root }, { fileSystem: { ...nodeFileSystem, close } });
+    await store.create('a/b', BYTES);
+    expect(await store.get('a/b', { maxBytes: 100 })).toMatchObject({ bytes: BYTES });
+    await store.close();
   });
 
   it('a part of the key that is an object is InvalidArgument, on either side', async () => {

@@ -33,7 +33,10 @@ export interface ObjectWriterParts {
   readonly files: ObjectFiles;
   readonly names: DurableNames;
   readonly temporaries: TemporaryNames;
-  /** Runs once, in the background, at the first write. Never throws. */
+  /**
+   * Runs once, in the background, at the first write. That write has made the directories by then,
+   * if it can. Never throws.
+   */
   readonly tidy: () => Promise<void>;
 }
 
@@ -73,7 +76,6 @@ export class ObjectWriter {
 
   async openTemporary(key: string, name: string): Promise<TemporaryFile> {
     const { files, fileSystem, config } = this.#parts;
-    this.#tidying ??= this.#parts.tidy();
     const path = `${files.temporaryDirectory}/${name}`;
     const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
     const open = () => DirectFile.open(path, flags, { direct: config.direct === 'auto', fileSystem });
@@ -85,7 +87,13 @@ export class ObjectWriter {
       });
       return { path, file };
     } catch (error) {
+      // The name is new: a network file system has sent one request twice, and the first was done.
+      if (errnoOf(error) === 'EEXIST')
+        throw objectError('Unavailable', this.#subject(key), 'could not be written: try again', error);
       throw writeError(error, 'create', this.#subject(key));
+    } finally {
+      // Also after a failure: tidying may free the space that was missing.
+      this.#tidying ??= this.#parts.tidy();
     }
   }
 
@@ -142,8 +150,8 @@ export class ObjectWriter {
     await this.#parts.fileSystem.unlink(temporary.path).catch(() => undefined);
   }
 
-  /** Waits for background work. */
-  async close(): Promise<void> {
+  /** Waits for the tidying under way, if any. */
+  async tidied(): Promise<void> {
     await this.#tidying;
   }
 

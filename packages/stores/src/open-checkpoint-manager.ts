@@ -7,8 +7,9 @@ import { assertOwnPlace } from './first-save.ts';
 import { openStore } from './open-store.ts';
 import { pathOfFileUri } from './uri.ts';
 
-/** Options of the engine, except those that the URI decides. */
-export interface OpenOptions extends Omit<CheckpointManagerOptions, 'store' | 'files'> {
+/** Options of the engine, except the store, which the URI decides. `files`: default those of this
+ * machine. */
+export interface OpenOptions extends Omit<CheckpointManagerOptions, 'store'> {
   /** Fills what the URI leaves open; default: `process.env`. */
   env?: StoreEnvironment | undefined;
   /**
@@ -36,7 +37,7 @@ export async function openCheckpointManager(uri: string, options: OpenOptions = 
       }),
       ...rest,
       store,
-      files: filesOf(store.uri),
+      files: rest.files ?? filesOf(store.uri),
     });
   } catch (error) {
     await store.close();

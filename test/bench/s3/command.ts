@@ -34,7 +34,9 @@ export interface Defaults {
 export const S3_SERIES: Defaults = {
   name: 's3',
   shapes: '1x1GiB,16x64MiB,10000x1KiB',
-  peers: PEERS.map(({ name }) => name).join(),
+  peers: PEERS.filter(({ isSketch }) => !isSketch)
+    .map(({ name }) => name)
+    .join(),
   destinations: 'disk,tmpfs',
   discards: false,
 };
@@ -42,7 +44,7 @@ export const S3_SERIES: Defaults = {
 export const CLIENT_SERIES: Defaults = {
   name: 'client',
   shapes: '1x4GiB',
-  peers: 'holdfast',
+  peers: 'holdfast,bare',
   destinations: 'nowhere,disk',
   discards: true,
 };
@@ -97,9 +99,14 @@ function parseOptions(args: readonly string[], defaults: Defaults): Options {
   };
 }
 
-/** The installed peers. For each missing one it prints how to install it. */
-function findPeers(names: readonly string[], places: Places): InstalledPeer[] {
-  return PEERS.filter(({ name }) => names.includes(name)).flatMap((peer) => {
+/** The installed peers that this server understands. For each other one it prints why. */
+function findPeers({ peers: names, tls, endpoint }: Options, defaults: Defaults, places: Places) {
+  const takesSketches = defaults.discards && endpoint === undefined && !tls;
+  return PEERS.filter(({ name }) => names.includes(name)).flatMap((peer): InstalledPeer[] => {
+    if (peer.isSketch && !takesSketches) {
+      say(`${peer.name} is left out: it knows only the discarding server, over plain HTTP`);
+      return [];
+    }
     const found = peer.find(places);
     if (found === undefined) say(`${peer.name} is not installed and is left out: ${peer.install}`);
     return found === undefined ? [] : [{ ...peer, ...found }];
@@ -116,7 +123,7 @@ export async function benchS3(args: readonly string[], defaults: Defaults): Prom
   if (options.installsPeers) installPeers(places);
   // Measure the compiled command that users get, because type stripping costs time.
   if (!options.fromSources && !runStep(BUILD)) throw new Error('the build failed; its own words are above');
-  const peers = findPeers(options.peers, places);
+  const peers = findPeers(options, defaults, places);
   if (peers.length === 0) throw new Error('none of these clients is installed');
   const directory = mkdtempSync(join(options.directory, 'holdfast-bench-'));
   const memoryDirectory = options.destinations.includes('tmpfs')

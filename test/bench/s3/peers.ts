@@ -40,6 +40,11 @@ export interface Peer {
   readonly checksum: { readonly up: string; readonly down: string };
   /** One line that says how to install the peer. */
   readonly install: string;
+  /**
+   * It only sends, over plain HTTP and without credentials, which the discarding server alone
+   * accepts.
+   */
+  readonly isSketch?: boolean;
   /** `undefined` if it is not installed. */
   find(places: Places): Omit<InstalledPeer, keyof Peer> | undefined;
 }
@@ -211,8 +216,25 @@ const RCLONE: Peer = {
   },
 };
 
+/** Bounds what one thread can do on this machine. */
+const BARE: Peer = {
+  name: 'bare',
+  checksum: { up: 'CRC32C', down: 'none' },
+  install: 'npm run build',
+  isSketch: true,
+  find: () => ({
+    version: 'sketch',
+    start: (job) => ({
+      program: process.execPath,
+      args: [driverPath('../peers/bare-driver.mjs'), JSON.stringify(job)],
+      env: {},
+    }),
+  }),
+};
+
 export const PEERS: readonly Peer[] = [
   HOLDFAST,
+  BARE,
   S5CMD,
   RCLONE,
   {

@@ -103,7 +103,7 @@ async function takeTurn(
     runOne(series, peer, { action, directory, round, prefix });
   const runs = [await measure('upload', source)];
   await assertStored(target, prefix, { objectCount: shape.fileCount, sizeBytes: totalBytes(shape) });
-  for (const destination of destinations) {
+  for (const destination of peer.isSketch ? [] : destinations) {
     if (destination === 'nowhere' && peer.name !== 'holdfast') continue;
     const parent = destination === 'tmpfs' ? series.memoryDirectory : series.directory;
     const out = join(parent, 'out');

@@ -89,7 +89,7 @@ describe('annotate', () => {
     await done('gc', uri, '--keep', '2', '--force', '--apply');
     await refused(
       7,
-      /version 1 is being retired: undelete it first\n.*\n.*`holdfast undelete .* --version 1` makes it live/,
+      /version 1 is retired: undelete it first\n.*\n.*`holdfast undelete .* --version 1` makes it live/,
       ...annotate('1', '--metric', 'auc=1'),
     );
     await done('annotate', uri, '--version', '3', '--meta', `note=${'x'.repeat(4000)}`);

@@ -4,7 +4,7 @@ import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, checkpointOrLatest } from '../common-options.ts';
 import { consistencyText, jsonWriters } from '../consistency-text.ts';
 import { withShards } from '../elasticdl/open-shards.ts';
-import { parseDecidedMetric, parseRowCount, parseTableRows } from '../elasticdl/option-values.ts';
+import { parseMetricWithMode, parseRowCount, parseTableRows } from '../elasticdl/option-values.ts';
 import { numbering } from '../elasticdl/options.ts';
 import { suspicionTeller } from '../elasticdl/suspicion.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
@@ -30,7 +30,7 @@ const keepSlots = flag('--keep-slots', "keep the tables that hold an optimizer's
 const best = value(
   '--best <name:min|:max>',
   'take the checkpoint of the run that is best by this metric, such as auc:max; instead of --version',
-  parseDecidedMetric,
+  parseMetricWithMode,
 );
 const replace = flag('--replace', 'replace the file if it exists');
 

@@ -1,4 +1,5 @@
 import type { Command } from '../command.ts';
+import { agent } from './agent.ts';
 import { annotate } from './annotate.ts';
 import { certify } from './certify.ts';
 import { commit } from './commit.ts';
@@ -39,6 +40,7 @@ export const COMMANDS: readonly Command[] = [
   annotate,
   preempt,
   elect,
+  agent,
   restore,
   resume,
   mirror,

@@ -11,7 +11,7 @@ import { checkpointOrLatest, versionOf } from '../common-options.ts';
 import { consistencyText, jsonWriters, writerLines } from '../consistency-text.ts';
 import { formatAge, formatBytes, formatMetric, formatPlural, formatTime, printable } from '../format.ts';
 import { jsonSummary, jsonTime, toJson } from '../json.ts';
-import { nothingToLoad, requireRun, versionNotGot, withRun } from '../open-run.ts';
+import { nothingToLoad, requireRun, whyNoVersion, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { stateText } from '../state-text.ts';
 import { renderTable } from '../table.ts';
@@ -42,15 +42,15 @@ async function read(manager: RunManager, given: CheckpointReference | 'latest', 
     const uri = subject.uri as string;
     await requireRun(manager, uri, { signal });
     if (given === 'latest') throw await nothingToLoad(manager, uri, { signal });
-    throw await versionNotGot(manager, given, uri, { signal });
+    throw await whyNoVersion(manager, given, uri, { signal });
   }
   const details = await checkpoint.details({ signal });
   return { details, entry: await findCommit(manager, details, signal) };
 }
 
 /**
- * Finds the writer that committed it; `null` if the catalog no longer has that entry, or cannot
- * read earlier entries. Only this line of the output needs them.
+ * Finds the entry that committed it. It names the process and the attempt. `null`: the entry is
+ * gone, or an older entry is damaged.
  */
 async function findCommit(
   manager: RunManager,

@@ -8,12 +8,14 @@ import type { Probe } from './probe.ts';
 
 const SAMPLES = 5;
 const SKEW_MS_MAX = 60_000;
+/** Stores with whole seconds tell the times of two requests up to a second wrong. */
+const OBJECT_SKEW_MS_MAX = 2000;
 
 export const clockChecks: readonly Check[] = [
   {
     id: 'clock',
     title: 'clock',
-    needs: ['may-list'],
+    needs: ['may-create', 'may-list'],
     meaning: 'the clocks cannot be compared',
     advice: 'nothing to do: no decision about a checkpoint depends on a clock',
     isAboutComfort: true,
@@ -43,6 +45,8 @@ async function compareClocks(probe: Probe): Promise<Outcome> {
     ? `the same as here (${bar})`
     : `${formatBriefDuration(Math.abs(skewMs))} ${side} this machine (${bar})`;
   const figures = { skewMs: Math.round(skewMs), errorMs: Math.round(errorMs) };
+  const { aheadMs, isSame: isOneClock } = await compareAnswers(probe, client);
+  if (!isOneClock) return { seen: twoClocks(aheadMs), figures, concern: TWO_CLOCKS };
   if (Math.abs(skewMs) - errorMs <= SKEW_MS_MAX) return { seen, figures };
   return {
     seen,
@@ -68,4 +72,30 @@ async function takeSample({ clock, prefix }: Probe, client: PatientClient): Prom
     skewMs: storeTimeMs + cutMs / 2 - (sentAtMs + roundTripMs / 2),
     errorMs: roundTripMs / 2 + cutMs / 2,
   };
+}
+
+const TWO_CLOCKS = {
+  meaning: 'checkpoints are safe, but ages are shown wrong, and rules by age count by the wrong clock',
+  advice: 'look for a proxy that changes the `Date` of answers, and have it leave that alone',
+};
+
+function twoClocks(aheadMs: number): string {
+  const side = aheadMs > 0 ? 'ahead of' : 'behind';
+  return `answers are ${formatBriefDuration(Math.abs(aheadMs))} ${side} the times of objects`;
+}
+
+/** `aheadMs`: the time of a listing minus that of an object in it which was made just before. */
+async function compareAnswers(
+  probe: Probe,
+  client: PatientClient,
+): Promise<{ aheadMs: number; isSame: boolean }> {
+  const key = probe.key('now');
+  const beganMs = probe.clock.monotonicMs();
+  await client.create(key, new Uint8Array(1));
+  const page = await client.firstPage(key);
+  const tookMs = probe.clock.monotonicMs() - beganMs;
+  const object = page?.objects.find((each) => each.key === key);
+  if (!page || !object) throw new CheckpointError('Unexpected', 'an object just created was not listed');
+  const aheadMs = page.storeTimeMs - object.createdAtMs;
+  return { aheadMs, isSame: aheadMs > -OBJECT_SKEW_MS_MAX && aheadMs < tookMs + OBJECT_SKEW_MS_MAX };
 }

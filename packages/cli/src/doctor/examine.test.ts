@@ -340,6 +340,23 @@ describe('clock', () => {
     expect(verdict).toBe('safe');
   });
 
+  it.each([
+    [21_600_000, 'degraded', 'answers are 6 h ahead of the times of objects'],
+    [-7_200_000, 'degraded', 'answers are 2 h behind the times of objects'],
+    [900, 'ok', 'ms ahead of this machine'],
+  ])('a proxy that sets the time of answers %i ms ahead', async (aheadMs, status, seen) => {
+    const clock = new ManualClock({ nowMs: 1_800_000_000_123 });
+    const bucket = new MemoryBucket({ crc32c, clock });
+    const change = ({ sound }: Parts): Changes => ({
+      async *list(...args) {
+        for await (const page of sound.list(...args))
+          yield { ...page, storeTimeMs: page.storeTimeMs + aheadMs };
+      },
+    });
+    const { of } = await examineStore(change, { bucket, clock });
+    expect(of('clock')).toMatchObject({ status, seen: expect.stringContaining(seen) });
+  });
+
   it('a store that tells whole seconds is believed within a second', async () => {
     const bucket = new MemoryBucket({ crc32c, clock: { nowMs: () => 1_800_000_000_000 } });
     const clock = new ManualClock({ nowMs: 1_800_000_000_999 });

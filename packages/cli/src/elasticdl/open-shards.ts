@@ -17,7 +17,7 @@ import type { LatestOptions, OpenFileOptions, Place, ShardSet } from '@holdfast/
 import type { Call } from '../command.ts';
 import { checkpointOrLatest, givenText, versionOf } from '../common-options.ts';
 import { printable } from '../format.ts';
-import { nothingToLoad, versionNotGot, withRun } from '../open-run.ts';
+import { nothingToLoad, whyNoVersion, withRun } from '../open-run.ts';
 import { isUri } from '../operands.ts';
 import { usageError } from '../usage-error.ts';
 import { noneWhole, type Skipped, tellingOther } from './none-whole.ts';
@@ -106,7 +106,7 @@ async function useRun<T>(
   const checkpoint = given === 'latest' ? await manager.latest() : await manager.get(given);
   if (checkpoint === null) {
     if (given === 'latest') throw await nothingToLoad(manager, uri, call);
-    throw await versionNotGot(manager, given, uri, call);
+    throw await whyNoVersion(manager, given, uri, call);
   }
   await using set = await shardsOf(call, checkpoint, () => openOtherOf(call, manager, checkpoint.version));
   return await use(set);

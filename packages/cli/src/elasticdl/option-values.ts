@@ -17,7 +17,7 @@ export function parseRankedMetric(text: string): RankedMetric {
  * Like `parseRankedMetric`, but requires the mode: the result is stored, and a wrong guess would
  * mislead.
  */
-export function parseDecidedMetric(text: string): RankedMetric {
+export function parseMetricWithMode(text: string): RankedMetric {
   if (/^.+:(min|max)$/.test(text)) return parseRankedMetric(text);
   throw new BadValue(`"${text}" does not say whether min or max is best; write it like auc:max or loss:min`);
 }

@@ -28,7 +28,7 @@ import type {
   CheckpointSummary,
   VersionInput,
 } from './checkpoint-facts.ts';
-import type { RandomSource } from './files.ts';
+import type { InputStreamOptions, RandomSource } from './files.ts';
 import type { CallOptions } from './object-store.ts';
 import type { WaitOptions } from './progress.ts';
 import type { RestoreOptions, RestoreResult } from './reading.ts';
@@ -103,12 +103,16 @@ export interface Checkpoint extends AsyncDisposable {
    * `abort` ends within a second, whatever the store does. After a stream failed or was aborted,
    * `commit` fails until a stream that was opened later writes the file again. A stream that is
    * dropped fails too, once it is garbage collected: call `abort` instead.
+   *
+   * `InvalidArgument`: the manager has as many open streams as its memory allows (setting
+   * `bufferBytes`), those of other checkpoints included.
    */
   openOutputStream(name: string): WritableStream<Uint8Array>;
 
   /**
-   * A stream of the file's bytes in order, each verified before it is handed out. Only on a
-   * committed checkpoint. `NotFound`: no such file.
+   * A stream of the file's bytes in order, each verified before it is handed out. Default: all
+   * bytes. For some of them, the parts of the file in which they begin and end are read whole. Only
+   * on a committed checkpoint. `NotFound`: no such file. `InvalidArgument`: bytes outside the file.
    *
    * The stream holds a read lease from the first chunk to the end: the last chunk, an error,
    * `cancel`, or the end of the checkpoint or the manager. `cancel`, and `return` of an iterator,
@@ -118,7 +122,7 @@ export interface Checkpoint extends AsyncDisposable {
    * meanwhile. A dropped stream releases its lease once it is garbage collected. It keeps no
    * process alive.
    */
-  openInputStream(name: string): ReadableStream<Uint8Array>;
+  openInputStream(name: string, options?: InputStreamOptions): ReadableStream<Uint8Array>;
 
   /**
    * A file's bytes at any position, for tools that need parts of a large file. Do not trust what
@@ -135,6 +139,15 @@ export interface Checkpoint extends AsyncDisposable {
    * such file. A range outside the file is `InvalidArgument`.
    */
   openSource(name: string, options?: WaitOptions): Promise<RandomSource>;
+
+  /**
+   * Takes one read lease for all that is opened from this object afterwards, and reads the manifest
+   * once, until the object is disposed or the manager closed. For many reads of one checkpoint, and
+   * so that the rules of retention take nothing away between them. It is renewed, and given up, as
+   * that of `openInputStream`. Repeating it does nothing. Only on a committed checkpoint.
+   * `NotFound`: the checkpoint was retired or removed meanwhile.
+   */
+  hold(): Promise<void>;
 
   /**
    * Names, sizes and checksums of all files. Only on a committed checkpoint. One read; for a very

@@ -176,3 +176,11 @@ function isWhole(value: unknown): value is number {
 function isListOrBytes(value: object): boolean {
   return Array.isArray(value) || ArrayBuffer.isView(value);
 }
+
+/** A chunk that a caller's stream gave. `InvalidArgument` names the stream and what it gave. */
+export function assertChunk(stream: string, chunk: unknown): asserts chunk is Uint8Array {
+  if (chunk instanceof Uint8Array) return;
+  const found = chunk === null ? 'null' : typeof chunk;
+  const message = `the stream of "${stream}" gave a chunk of type ${found}; it takes Uint8Array`;
+  throw new CheckpointError('InvalidArgument', message, { context: { name: stream } });
+}

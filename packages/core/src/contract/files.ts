@@ -33,6 +33,23 @@ export interface RandomSource {
   close(): Promise<void>;
 }
 
+/** Some of the bytes of a file. */
+export interface FileBytes {
+  /** Position of the first byte, from 0; default 0. */
+  readonly offsetBytes?: number | undefined;
+  /** Default: to the end of the file. */
+  readonly lengthBytes?: number | undefined;
+}
+
+export interface InputStreamOptions extends FileBytes {
+  /**
+   * Called for each chunk, and returns exactly this many bytes of memory for it. Memory that is
+   * used again and again costs far less than new memory for each chunk: the system need not clear
+   * it, nor the runtime collect it. Default: new memory.
+   */
+  readonly memory?: ((sizeBytes: number) => Uint8Array) | undefined;
+}
+
 /** One file that a directory scan found. */
 export interface FoundFile {
   /** Logical name: path relative to the directory, segments joined by '/'. */

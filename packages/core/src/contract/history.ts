@@ -140,7 +140,7 @@ export interface HistoryCalls {
    * the catalog. Repeating the call begins another lineage.
    *
    * `NotFound`: there is no such version, or it was removed or left behind by a rollback.
-   * `Conflict`: it is quarantined or being retired, or another rollback came first.
+   * `Conflict`: it is quarantined or retired, or another rollback came first.
    * `OutcomeUnknown`: `recover` tells whether it took effect.
    */
   rollback(options: RollbackOptions): Promise<RollbackResult>;

@@ -25,6 +25,7 @@ export * from './run-manager.ts';
 export * from './settings.ts';
 export * from './staging.ts';
 export * from './throttle.ts';
+export * from './transfer-memory.ts';
 export * from './transfer-workers.ts';
 export * from './unusable.ts';
 export * from './upkeep.ts';

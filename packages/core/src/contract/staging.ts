@@ -3,8 +3,25 @@
  * upload.
  */
 
+import { CheckpointError } from './errors.ts';
 import type { RandomSource } from './files.ts';
 import type { CallOptions } from './object-store.ts';
+
+/** `sizeBytes`: how many they were when the save was called; default: as many as now. */
+export interface BytesInMemory {
+  readonly bytes: Uint8Array;
+  readonly sizeBytes?: number | undefined;
+}
+
+/**
+ * The bytes. `SourceChanged`: they are more or fewer than when the save was called. Memory that was
+ * transferred or shrunk meanwhile has fewer bytes, or none.
+ */
+export function unchangedBytes({ bytes, sizeBytes = bytes.byteLength }: BytesInMemory): Uint8Array {
+  if (bytes.byteLength === sizeBytes) return bytes;
+  const message = `the memory of the source had ${sizeBytes} bytes and now has ${bytes.byteLength}`;
+  throw new CheckpointError('SourceChanged', message);
+}
 
 /**
  * Bytes of known length that are opened when they are needed, bytes in memory, or a stream of
@@ -12,7 +29,7 @@ import type { CallOptions } from './object-store.ts';
  */
 export type StagingSource =
   | { open(): Promise<RandomSource> }
-  | { readonly bytes: Uint8Array }
+  | BytesInMemory
   | { readonly stream: AsyncIterable<Uint8Array> };
 
 export interface NamedStagingSource {

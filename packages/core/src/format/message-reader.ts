@@ -24,14 +24,14 @@ import { ValueProblem } from './value-problem.ts';
 type Message = Record<string, unknown>;
 
 /**
- * Absent fields get their defaults, absent messages stay absent, and members unknown to the schema
- * are kept unchanged.
+ * Absent fields get their defaults, absent optional messages stay absent, and members unknown to
+ * the schema are kept unchanged.
  */
 export function readMessage(reader: JsonReader, message: string): Message {
   openAs(reader, BYTE.openBrace, 'an object');
   const plan = planOf(message);
   reader.budget.charge(plan.cost);
-  const members = startMembers(plan);
+  const members = noMembersYet(plan);
   if (reader.next !== BYTE.closeBrace) readMembers(reader, plan, members);
   reader.close(BYTE.closeBrace);
   return toMessage(reader, plan, members);
@@ -44,7 +44,7 @@ export function readMessage(reader: JsonReader, message: string): Message {
 export function readRecordMembers(reader: JsonReader, message: string, format: Message): Message {
   const plan = planOf(message);
   reader.budget.charge(plan.cost);
-  const members = startMembers(plan);
+  const members = noMembersYet(plan);
   if (reader.takeIf(BYTE.comma)) readMembers(reader, plan, members, RECORD_START);
   reader.close(BYTE.closeBrace);
   return toMessage(reader, plan, members, format);
@@ -58,7 +58,7 @@ interface Members {
   readonly unknown: [name: string, value: unknown][];
 }
 
-function startMembers(plan: MessagePlan): Members {
+function noMembersYet(plan: MessagePlan): Members {
   return { known: new Array(plan.sorted.length), unknown: [] };
 }
 

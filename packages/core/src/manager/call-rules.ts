@@ -38,6 +38,7 @@ import {
   text,
   wholeNumber,
 } from '../contract/checks.ts';
+import type { InputStreamOptions } from '../contract/files.ts';
 import type { DiffOptions, ForkOptions, LeaseOptions, RollbackOptions } from '../contract/history.ts';
 import { LIFE_ACCEPTED, lifeProblem } from '../contract/life.ts';
 import type { CallOptions } from '../contract/object-store.ts';
@@ -162,6 +163,11 @@ export const CALL_RULES = {
     ...commitWait,
     ...meta,
     ...stale,
+  }),
+  openInputStream: rules<InputStreamOptions>({
+    offsetBytes: optional(wholeNumber(0)),
+    lengthBytes: optional(wholeNumber(0)),
+    memory: optional(callback),
   }),
   restore: rules<RestoreOptions>({
     ...wait,

@@ -10,13 +10,13 @@ import type {
   WaitOptions,
 } from '../contract/checkpoint-manager.ts';
 import { anyText, checkOptions } from '../contract/checks.ts';
-import { CheckpointError } from '../contract/errors.ts';
-import type { RandomSource } from '../contract/files.ts';
+import { abortError, CheckpointError, throwIfAborted } from '../contract/errors.ts';
+import type { InputStreamOptions, RandomSource } from '../contract/files.ts';
 import { type CatalogCheckpoint, checkLogicalNames } from '../format/index.ts';
 import { checkGlobs } from '../plan/staleness.ts';
 import { CALL_RULES } from './call-rules.ts';
-import { inputStream, OpenFile, randomSource } from './read/index.ts';
-import { readDetails } from './records/index.ts';
+import { Hold, inputStream, OpenFile, randomSource } from './read/index.ts';
+import { readDetails, readManifest } from './records/index.ts';
 import { checkMeta, type RunContext, transferOptions, unlessRemovedMeanwhile } from './run/index.ts';
 import { OutputFiles, type SaveSession } from './save/index.ts';
 import { toldEvents } from './told-events.ts';
@@ -67,6 +67,10 @@ export class WritableCheckpoint implements Checkpoint {
   }
 
   async openSource(): Promise<RandomSource> {
+    throw notReadable();
+  }
+
+  async hold(): Promise<void> {
     throw notReadable();
   }
 
@@ -136,6 +140,7 @@ export class CommittedCheckpoint implements Checkpoint {
   readonly #run: RunContext;
   readonly #checkpoint: CatalogCheckpoint;
   readonly #closed = new AbortController();
+  #hold: Hold | undefined;
   readonly summary: CheckpointSummary;
 
   constructor(run: RunContext, checkpoint: CatalogCheckpoint, summary: CheckpointSummary) {
@@ -155,9 +160,10 @@ export class CommittedCheckpoint implements Checkpoint {
     );
   }
 
-  openInputStream(name: string): ReadableStream<Uint8Array> {
+  openInputStream(name: string, options: InputStreamOptions = {}): ReadableStream<Uint8Array> {
     anyText('name', name);
-    return inputStream(this.#run, this.#openFile(name), name);
+    checkOptions(options, CALL_RULES.openInputStream, 'what openInputStream is given');
+    return inputStream(this.#run, this.#openFile(name), { name, options });
   }
 
   async openSource(name: string, options: WaitOptions = {}): Promise<RandomSource> {
@@ -169,16 +175,33 @@ export class CommittedCheckpoint implements Checkpoint {
   #openFile(name: string, signal?: AbortSignal): OpenFile {
     const signals = signal ? [this.#closed.signal, signal] : [this.#closed.signal];
     const [run, checkpoint] = [this.#run, this.#checkpoint];
-    return new OpenFile({ run, checkpoint, name, signals });
+    return new OpenFile({ run, checkpoint, name, hold: this.#hold, signals });
+  }
+
+  async hold(): Promise<void> {
+    throwIfAborted(this.#closed.signal);
+    this.#hold ??= new Hold(this.#run, this.#checkpoint, this);
+    const hold = this.#hold;
+    try {
+      const { lease } = await hold.held;
+      if (lease.lost.aborted) throw abortError(lease.lost);
+    } catch (error) {
+      if (this.#hold === hold) this.#hold = undefined;
+      await hold.end(closedError(this.version));
+      throw error;
+    }
   }
 
   async details(options: WaitOptions = {}): Promise<CheckpointDetails> {
     checkOptions(options, CALL_RULES.wait, 'what details is given');
     const { signal } = options;
+    const [run, checkpoint] = [this.#run, this.#checkpoint];
+    const held = await this.#hold?.held;
     try {
-      return await readDetails(this.#run, this.#checkpoint, this.summary, signal);
+      const manifest = held?.manifest ?? (await readManifest(run, checkpoint, signal));
+      return await readDetails(run, { checkpoint, manifest }, this.summary, signal);
     } catch (error) {
-      throw await unlessRemovedMeanwhile(this.#run, this.#checkpoint, error, signal);
+      throw await unlessRemovedMeanwhile(run, checkpoint, error, signal);
     }
   }
 
@@ -187,6 +210,12 @@ export class CommittedCheckpoint implements Checkpoint {
   async discard(): Promise<void> {} // after commit: does nothing
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closed.abort(new CheckpointError('Aborted', `version ${this.version} was released`));
+    const why = closedError(this.version);
+    this.#closed.abort(why);
+    await this.#hold?.end(why);
   }
+}
+
+function closedError(version: bigint): CheckpointError {
+  return new CheckpointError('Aborted', `version ${version} was released`);
 }

@@ -64,7 +64,9 @@ export function createCheckpointManager(options: CheckpointManagerOptions): RunM
 /** For tests: with lower record limits, a few files already exceed them. */
 export function openWithLimits(options: CheckpointManagerOptions, recordLimits: RecordLimits): RunManager {
   checkOptions(options, OPENING, 'what createCheckpointManager is given');
-  const settings = completeSettings(options.settings);
+  const { memory } = options;
+  const given = completeSettings(options.settings);
+  const settings = memory ? completeSettings({ ...given, bufferBytes: memory.totalBytes }) : given;
   const writer = options.writer ?? { index: 0, count: 1 };
   const { retention } = options;
   const clock = options.clock ?? systemClock;
@@ -76,7 +78,7 @@ export function openWithLimits(options: CheckpointManagerOptions, recordLimits: 
     random: options.random ?? systemRandom,
     logger: safeLogger(options.logger ?? silentLogger),
   };
-  const transfers = createTransfers({ ...parts, throttle });
+  const transfers = createTransfers({ ...parts, throttle, memory });
   const process = options.process ?? { host: '', pid: 0 };
   const { records } = transfers;
   const uploads = new UploadRecords({ ...parts, records });
@@ -96,6 +98,7 @@ export function openWithLimits(options: CheckpointManagerOptions, recordLimits: 
     rules: { brought: retention === undefined ? undefined : toPolicyRecord(retention), written: undefined },
     retention: new BackgroundRetention(),
     openFiles: new Set(),
+    openOutputs: new Set(),
     beforeFirstSave: options.beforeFirstSave,
   };
   const whose = { writer, attempt: options.attempt, life: options.life };

@@ -18,6 +18,7 @@ import type { ObjectStore } from '../contract/object-store.ts';
 import type { RetentionPolicy } from '../contract/retention.ts';
 import type { Settings } from '../contract/settings.ts';
 import type { Throttle } from '../contract/throttle.ts';
+import type { TransferMemory } from '../contract/transfer-memory.ts';
 import { attempt, dedupe, life, writer } from './call-rules.ts';
 import type { BeforeFirstSave } from './run/index.ts';
 
@@ -53,6 +54,13 @@ export interface CheckpointManagerOptions {
    * Default: a throttle for this manager alone.
    */
   throttle?: Throttle | undefined;
+  /**
+   * From `createTransferMemory`; may be shared with other managers of this process. It then
+   * replaces the settings `bufferBytes` and `workers`. A store that cannot use memory of several
+   * threads, or that needs larger parts for streams, gets memory of its own. Close it after the
+   * managers. Default: memory for this manager alone.
+   */
+  memory?: TransferMemory | undefined;
   /** Default for saves that do not set `dedupe`; see `SaveOptions`. Default `auto`. */
   dedupe?: 'auto' | 'off' | undefined;
   /**
@@ -77,6 +85,7 @@ export const OPENING: Rules<CheckpointManagerOptions> = {
   settings: () => undefined,
   retention: () => undefined,
   throttle: optional(having('take', 'charge')),
+  memory: optional(having('close')),
   dedupe,
   beforeFirstSave: optional(callback),
   clock: optional(aClock),

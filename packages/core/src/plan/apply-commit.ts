@@ -19,8 +19,9 @@ import { findById, incarnationOf, isAbandoned } from './state.ts';
 import type { Commit } from './transaction.ts';
 
 /**
- * The verdict that is possible before there is a manifest. `undefined`: the version can still be
- * committed. It applies the same clauses, in the same order, as the guard of the commit itself.
+ * The answer that needs only the id, not the receipts. `undefined`: the version can still be
+ * committed. With the hash of a manifest it also recognises a commit that was removed since. It
+ * applies the same clauses, in the same order, as the guard of the commit itself.
  */
 export function precheckCommit(
   state: State,

@@ -50,14 +50,19 @@ export interface NewPage {
 }
 
 export interface PageSizes {
-  /** Maximum number of checkpoints in an entry itself, not counting those that must stay in it. */
+  /**
+   * An entry with more checkpoints is split. The latest, and the one that a rollback resumed from,
+   * stay in it even then.
+   */
   readonly entryCheckpointsMax: number;
 }
 
 /**
- * An entry or page is split when its checkpoints reach about this many bytes, however few they are.
+ * A page has at most about this many bytes, unless one checkpoint is larger. A split entry keeps
+ * about as many.
  */
 const PAGE_BYTES_MAX = 1024 * 1024;
+/** A larger entry is split. */
 const ENTRY_BYTES_MAX = 2 * PAGE_BYTES_MAX;
 /**
  * A changed page is sparse if it is filled to less than 1 / `SPARSE_SHARE`. A sparse page is merged
@@ -109,14 +114,14 @@ export function closePages(
   open: readonly OpenPage[],
   entry: PageSizes & { readonly runId: string; readonly seq: number },
 ): { readonly state: State; readonly pages: readonly NewPage[] } {
-  const pageCount = Math.max(1, Math.floor(entry.entryCheckpointsMax / 2));
-  const { staying, moving } = splitEntry(state, open, { ...entry, pageCount });
+  const pageCheckpointsMax = Math.max(1, Math.floor(entry.entryCheckpointsMax / 2));
+  const { staying, moving } = splitEntry(state, open, { ...entry, pageCheckpointsMax });
   const segments = segmentsOf(state, open, moving);
-  const merged = mergeSegments(segments, state.pages, pageCount);
+  const merged = mergeSegments(segments, state.pages, pageCheckpointsMax);
   const pages: NewPage[] = [];
   const refs = merged.flatMap(({ items, unchanged }) => {
     if (unchanged) return [unchanged.ref];
-    return chunksOf(items, pageCount).map((chunk) => {
+    return chunksOf(items, pageCheckpointsMax).map((chunk) => {
       const page = newPage(chunk, entry);
       pages.push(page);
       return page.ref;
@@ -133,7 +138,7 @@ export function closePages(
 function splitEntry(
   state: State,
   open: readonly OpenPage[],
-  { entryCheckpointsMax, pageCount }: PageSizes & { readonly pageCount: number },
+  { entryCheckpointsMax, pageCheckpointsMax }: PageSizes & { readonly pageCheckpointsMax: number },
 ): { staying: CatalogCheckpoint[]; moving: CatalogCheckpoint[] } {
   const fixed = [state.latest, state.resumedFrom].filter((id) => id !== undefined);
   const isFixed = ({ id }: CatalogCheckpoint) => fixed.some((other) => idEquals(other, id));
@@ -145,7 +150,7 @@ function splitEntry(
   const isFull = staying.length > entryCheckpointsMax || sum(weights) > ENTRY_BYTES_MAX;
   if (!isFull) return { staying, moving };
   // One checkpoint more than fits makes exactly one full page.
-  const keptMax = entryCheckpointsMax + 1 - pageCount;
+  const keptMax = entryCheckpointsMax + 1 - pageCheckpointsMax;
   let count = 0;
   let bytes = 0;
   const kept = staying.toReversed().filter((each, index) => {
@@ -209,9 +214,10 @@ function segmentsOf(
 function mergeSegments(
   segments: readonly Segment[],
   closed: readonly PageRef[],
-  pageCount: number,
+  pageCheckpointsMax: number,
 ): Segment[] {
-  const isSparse = ({ items, unchanged }: Segment) => !unchanged && items.length < pageCount / SPARSE_SHARE;
+  const isSparse = ({ items, unchanged }: Segment) =>
+    !unchanged && items.length < pageCheckpointsMax / SPARSE_SHARE;
   const merged: Segment[] = [];
   for (const segment of segments) {
     const before = merged.at(-1);
@@ -219,7 +225,7 @@ function mergeSegments(
     const canJoin =
       before !== undefined &&
       (isSparse(before) || isSparse(segment)) &&
-      fitsOnePage(items, pageCount) &&
+      fitsOnePage(items, pageCheckpointsMax) &&
       !closed.some(({ first }) => isWithin(first, firstId(before), firstId(segment)));
     if (canJoin) merged[merged.length - 1] = { items };
     else merged.push(segment);
@@ -231,7 +237,7 @@ function mergeSegments(
     for (const neighbour of [older, newer]) {
       const isBeside =
         neighbour && !merged.some((other) => other !== segment && isBetween(other, segment, neighbour));
-      if (isBeside && neighbour.count + segment.items.length <= pageCount) demandPages([neighbour]);
+      if (isBeside && neighbour.count + segment.items.length <= pageCheckpointsMax) demandPages([neighbour]);
     }
   }
   return merged;
@@ -246,14 +252,14 @@ function firstId({ items }: Segment): CheckpointId {
   return (items[0] as CatalogCheckpoint).id;
 }
 
-function fitsOnePage(items: readonly CatalogCheckpoint[], pageCount: number): boolean {
-  return items.length <= pageCount && sum(items.map(weightOf)) <= PAGE_BYTES_MAX;
+function fitsOnePage(items: readonly CatalogCheckpoint[], pageCheckpointsMax: number): boolean {
+  return items.length <= pageCheckpointsMax && sum(items.map(weightOf)) <= PAGE_BYTES_MAX;
 }
 
 /** Splits into as few pages as possible, filled about equally. */
-function chunksOf(items: readonly CatalogCheckpoint[], pageCount: number): CatalogCheckpoint[][] {
+function chunksOf(items: readonly CatalogCheckpoint[], pageCheckpointsMax: number): CatalogCheckpoint[][] {
   const bytes = sum(items.map(weightOf));
-  const parts = Math.ceil(Math.max(items.length / pageCount, bytes / PAGE_BYTES_MAX));
+  const parts = Math.ceil(Math.max(items.length / pageCheckpointsMax, bytes / PAGE_BYTES_MAX));
   const size = Math.ceil(items.length / parts);
   return Array.from({ length: Math.ceil(items.length / size) }, (_, index) =>
     items.slice(index * size, (index + 1) * size),

@@ -115,14 +115,18 @@ export function planWholeParts(
  */
 export function planStream(settings: PartSettings, store: PartCapabilities): StreamPlan {
   const wanted = nextPowerOfTwo(Math.ceil(STREAM_BYTES_WANTED / store.maxParts));
-  const preferred = Math.min(STREAM_PART_BYTES_MAX, roundDown(partBytesMax(settings) / 4, PAGE_BYTES));
-  const partSizeBytes = clampPart(wanted, preferred, settings, store);
+  const partSizeBytes = clampPart(wanted, streamPartBytesMax(settings), settings, store);
   return {
     partSizeBytes,
     sizeBytesMax: Math.min(partSizeBytes * store.maxParts, Number.MAX_SAFE_INTEGER),
     wholeBytesMax: Math.min(partSizeBytes, store.maxCreateBytes),
     streamCountMax: Math.floor(partBytesMax(settings) / roundUp(partSizeBytes, PAGE_BYTES)),
   };
+}
+
+/** The largest part of a stream, unless the minima of settings and store are above it. */
+export function streamPartBytesMax(settings: PartSettings): number {
+  return Math.min(STREAM_PART_BYTES_MAX, roundDown(partBytesMax(settings) / 4, PAGE_BYTES));
 }
 
 function preferredMax(settings: PartSettings): number {

@@ -57,15 +57,24 @@ export function partCrc(file: StoredFile, part: number): number {
 }
 
 /**
- * Reads of the whole file in order, each of about `readBytes` but at least one part. The file has
- * passed `checkStoredFile`.
+ * Reads in order that cover the bytes from `startBytes` to `endBytes` (default: the whole file),
+ * each of about `readBytes` but at least one part. The file has passed `checkStoredFile`.
  */
-export function* planRanges(file: StoredFile, readBytes: number): Generator<FileRange> {
-  const partCount = countParts(file);
-  const partsPerRead = Math.max(1, Math.floor(readBytes / Math.max(1, file.partSizeBytes)));
-  for (let first = 0; first < partCount; first += partsPerRead) {
-    yield rangeOf(file, first, Math.min(partsPerRead, partCount - first));
+export function* planRanges(
+  file: StoredFile,
+  readBytes: number,
+  { startBytes, endBytes }: { startBytes: number; endBytes: number } = wholeOf(file),
+): Generator<FileRange> {
+  const partBytes = Math.max(1, file.partSizeBytes);
+  const partEnd = Math.ceil(endBytes / partBytes);
+  const partsPerRead = Math.max(1, Math.floor(readBytes / partBytes));
+  for (let first = Math.floor(startBytes / partBytes); first < partEnd; first += partsPerRead) {
+    yield rangeOf(file, first, Math.min(partsPerRead, partEnd - first));
   }
+}
+
+function wholeOf({ sizeBytes }: StoredFile): { startBytes: number; endBytes: number } {
+  return { startBytes: 0, endBytes: sizeBytes };
 }
 
 /**

@@ -1,10 +1,10 @@
 /** Selects the checkpoint and the files of a restore. Pure. */
 
-import picomatch from 'picomatch';
 import { CheckpointError } from '../contract/errors.ts';
 import { checkpointName, referenceText } from '../contract/reference.ts';
 import { unusableText } from '../contract/unusable.ts';
 import type { CatalogCheckpoint, CheckpointId, Reference, State } from '../format/index.ts';
+import { matcherOf } from './globs.ts';
 import {
   allCheckpoints,
   allOfVersion,
@@ -77,12 +77,14 @@ export function requireById(state: State, id: CheckpointId): CatalogCheckpoint {
 
 /** `NotFound`, with the reason, unless the checkpoint is live. */
 export function requireLive(checkpoint: CatalogCheckpoint): CatalogCheckpoint {
-  const { id, state, reason } = checkpoint;
-  if (state === 'LIVE') return checkpoint;
-  const what = state === 'RETIRING' ? 'is being retired by retention' : `is quarantined: ${reason}`;
-  throw new CheckpointError('NotFound', `version ${checkpointText(checkpoint)} ${what}`, {
-    context: { version: id.version },
-  });
+  if (checkpoint.state === 'LIVE') return checkpoint;
+  const message = `version ${checkpointText(checkpoint)} ${whyNotLive(checkpoint)}`;
+  throw new CheckpointError('NotFound', message, { context: { version: checkpoint.id.version } });
+}
+
+/** The rest of a sentence that begins with the version of a checkpoint that is not live. */
+export function whyNotLive({ state, reason }: Pick<CatalogCheckpoint, 'state' | 'reason'>): string {
+  return state === 'RETIRING' ? 'is retired: undelete it first' : `is quarantined: ${reason}`;
 }
 
 /** True if the catalog remembers that it was removed; it remembers a limited number. */
@@ -107,9 +109,7 @@ export function requireRollbackTarget(state: State, wanted: Reference): CatalogC
   }
   if (found?.state === 'LIVE') return found;
   if (found) {
-    const what =
-      found.state === 'RETIRING' ? 'is being retired: undelete it first' : `is quarantined: ${found.reason}`;
-    throw new CheckpointError('Conflict', `version ${name} ${what}`, { context });
+    throw new CheckpointError('Conflict', `version ${name} ${whyNotLive(found)}`, { context });
   }
   if (wasRemoved(state, wanted)) {
     throw new CheckpointError('NotFound', `version ${name} was removed`, { context });
@@ -122,11 +122,6 @@ export function requireRollbackTarget(state: State, wanted: Reference): CatalogC
 export function nextOlder(state: State, damaged: CheckpointId): CatalogCheckpoint | undefined {
   const found = findById(state, damaged);
   return newestLive(state, found && !found.rolledBack ? damaged : undefined);
-}
-
-/** Matches names against the globs; one match is sufficient. */
-export function nameMatcher(globs: readonly string[]): (name: string) => boolean {
-  return picomatch([...globs], { dot: true, nonegate: true });
 }
 
 /**
@@ -158,5 +153,5 @@ export function excluding(globs: readonly string[]): (name: string) => boolean {
     const message = `${JSON.stringify(wrong)} is not a glob of files to exclude; write it like "**/*.tmp" or "cache"`;
     throw new CheckpointError('InvalidArgument', message);
   }
-  return picomatch([...globs], { dot: true, nonegate: true });
+  return matcherOf(globs);
 }

@@ -3,9 +3,9 @@
  * directory again and again although it no longer writes to it, or writes something else. Pure.
  */
 
-import picomatch from 'picomatch';
 import { CheckpointError } from '../contract/errors.ts';
 import type { FileRecord } from '../format/index.ts';
+import { assertQuick, matcherOf } from './globs.ts';
 import { haveSameBytes, type RecordedBytes } from './same-content.ts';
 
 /** The compared properties of a file. */
@@ -37,11 +37,11 @@ export function findSuspicions(
   const unchanged =
     shouldChange === undefined || shouldChange.length === 0
       ? allUnchanged(pairs, since)
-      : someUnchanged(pairs, matcherOf(shouldChange), since);
+      : someUnchanged(pairs, changeMatcherOf(shouldChange), since);
   return [unchanged, allResized(pairs, since)].filter((suspicion) => suspicion !== null);
 }
 
-/** `InvalidArgument` names an invalid glob. */
+/** `InvalidArgument` names an invalid glob, or one that would take too long. */
 export function checkGlobs(globs: readonly string[]): void {
   for (const glob of globs) {
     if (typeof glob !== 'string' || bare(glob) === '')
@@ -49,6 +49,7 @@ export function checkGlobs(globs: readonly string[]): void {
         'InvalidArgument',
         `${JSON.stringify(glob)} is not a glob of files that should change`,
       );
+    assertQuick(glob);
   }
 }
 
@@ -60,12 +61,11 @@ function bare(glob: string): string {
  * Globs include, and those that begin with `!` exclude. If no glob includes, all files are
  * included.
  */
-function matcherOf(globs: readonly string[]): (name: string) => boolean {
-  const options = { dot: true, nonegate: true };
+function changeMatcherOf(globs: readonly string[]): (name: string) => boolean {
   const excluding = globs.filter((glob) => glob.startsWith('!'));
   const including = globs.filter((glob) => !glob.startsWith('!'));
-  const isIncluded = including.length === 0 ? () => true : picomatch(including, options);
-  const isExcluded = excluding.length === 0 ? () => false : picomatch(excluding.map(bare), options);
+  const isIncluded = including.length === 0 ? () => true : matcherOf(including);
+  const isExcluded = excluding.length === 0 ? () => false : matcherOf(excluding.map(bare));
   return (name) => isIncluded(name) && !isExcluded(name);
 }
 

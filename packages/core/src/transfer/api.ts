@@ -1,4 +1,11 @@
-import type { ObjectStore, RandomSink, RandomSource, Upload } from '../contract/index.ts';
+import type {
+  BytesInMemory,
+  InputStreamOptions,
+  ObjectStore,
+  RandomSink,
+  RandomSource,
+  Upload,
+} from '../contract/index.ts';
 import type { KnownFile, KnownFiles } from '../plan/known-files.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
 import type { LentFile } from './lent-file.ts';
@@ -63,8 +70,12 @@ export interface Transfers {
    * The bytes of one file in order, each verified before it is returned, in chunks of at least one
    * part. A few chunks are read ahead, outside the pool: at most a quarter of `bufferBytes` for all
    * streams together. The reader owns each chunk. Nothing is read before the first `read()`.
+   * `part`: only these bytes, which lie in the file; the parts at its ends are read whole.
    */
-  stream(file: StoredFile, options?: TransferOptions): ReadableStream<Uint8Array>;
+  stream(
+    file: StoredFile,
+    options?: TransferOptions & { readonly part?: InputStreamOptions | undefined },
+  ): ReadableStream<Uint8Array>;
   /**
    * The bytes of one file at any position, unverified until `assertUnchanged`; see
    * `Checkpoint.openSource`. `Corrupt`: the record contradicts itself.
@@ -73,9 +84,9 @@ export interface Transfers {
   /** As `source`, for an object without a record; see `openObjectSource`. */
   objectSource(key: string, options?: Pick<TransferOptions, 'signal' | 'onRetry'>): Promise<RandomSource>;
   /**
-   * Offers stored files to uploads of another `Transfers`, until `end`. They are read in turns of
-   * this one, with its retries, into the memory of the other. A failed upload ends the loan: its
-   * other reads stop too.
+   * Offers stored files to uploads of another `Transfers`, until `end`. Reading counts among the
+   * requests of this one, and is repeated by its rules; the memory is that of the other. A failed
+   * upload ends the loan: its other reads stop too.
    */
   lend(options?: Pick<TransferOptions, 'signal' | 'onRetry'>): FileLoan;
   /**
@@ -88,7 +99,7 @@ export interface Transfers {
 
 export interface FileLoan {
   lend(file: StoredFile): LentFile;
-  /** After the uploads have settled. */
+  /** Call it after the uploads have settled. */
   end(): Promise<void>;
 }
 
@@ -189,7 +200,7 @@ export type UploadSource =
   | { open(): Promise<RandomSource> }
   /** Read once, in order. Each chunk is copied before the next one is requested. */
   | { readonly stream: AsyncIterable<Uint8Array> }
-  | { readonly bytes: Uint8Array }
+  | BytesInMemory
   /**
    * A file of another store. Every byte is compared with its record: `Corrupt` names file and
    * range.

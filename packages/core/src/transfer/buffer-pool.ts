@@ -20,6 +20,7 @@
  */
 
 import { abortError, CheckpointError, throwIfAborted } from '../contract/index.ts';
+import { allocate } from '../workers/index.ts';
 
 const PAGE_BYTES = 4096;
 const WASM_PAGE_BYTES = 64 * 1024;
@@ -43,14 +44,16 @@ export interface PooledBuffer {
   keepFor(call: Promise<unknown>): void;
 }
 
-/**
- * The part of `WebAssembly` that is used. The language's own types do not include those of the
- * platform.
- */
-interface WasmMemoryConstructor {
-  new (pages: { initial: number; maximum: number; shared: boolean }): { readonly buffer: ArrayBufferLike };
+/** Gives a pool its memory. */
+export interface MemoryLender {
+  /** `sizeBytes`: a multiple of 64 KiB. Called once, at the first use. */
+  take(sizeBytes: number): ArrayBufferLike;
+  /** The pool is closed, and all loans are back. */
+  giveBack(memory: ArrayBufferLike): void;
 }
-declare const WebAssembly: { readonly Memory: WasmMemoryConstructor };
+
+/** It belongs to this thread, and is freed as garbage. */
+const OWN: MemoryLender = { take: (sizeBytes) => allocate(sizeBytes, false), giveBack: () => undefined };
 
 interface Gap {
   readonly start: number;
@@ -67,8 +70,7 @@ interface Waiter {
 export class BufferPool {
   readonly totalBytes: number;
   readonly slotBytes: number;
-  readonly #isShared: boolean;
-  readonly #onMemory: (memory: ArrayBufferLike) => void;
+  readonly #lender: MemoryLender;
   #memory: ArrayBufferLike | undefined;
   /** One flag for each 64 KiB: whether it was touched. */
   readonly #touched: Uint8Array;
@@ -81,18 +83,16 @@ export class BufferPool {
 
   /**
    * `totalBytes`: a multiple of 64 KiB, see `poolBytes`. `slotBytes`: size of a stream slot, at
-   * most half of `totalBytes`. `share`: other threads may use the memory; called with it once it is
-   * allocated. Default: it belongs to this thread.
+   * most half of `totalBytes`. `lender`: default: memory of this thread alone.
    */
-  constructor(totalBytes: number, slotBytes: number, share?: (memory: ArrayBufferLike) => void) {
+  constructor(totalBytes: number, slotBytes: number, lender: MemoryLender = OWN) {
     if (totalBytes % WASM_PAGE_BYTES !== 0)
       throw new Error(`a pool has whole pages of ${WASM_PAGE_BYTES} bytes, not ${totalBytes}`);
     if (slotBytes > totalBytes / 2)
       throw new Error(`a slot of ${slotBytes} bytes is more than half of ${totalBytes}`);
     this.totalBytes = totalBytes;
     this.slotBytes = slotBytes;
-    this.#isShared = share !== undefined;
-    this.#onMemory = share ?? (() => undefined);
+    this.#lender = lender;
     this.#touched = new Uint8Array(totalBytes / WASM_PAGE_BYTES);
   }
 
@@ -128,15 +128,15 @@ export class BufferPool {
   }
 
   /**
-   * Rejects pending and future requests. Loans may still be returned. The memory is freed with the
-   * last one.
+   * Rejects pending and future requests. Loans may still be returned. The memory is given back with
+   * the last one.
    */
   close(): void {
     this.#isClosed = true;
     for (const kind of KINDS) {
       for (const waiter of this.#waiting[kind].splice(0)) waiter.refuse(closedError());
     }
-    if (this.#loans.length === 0) this.#memory = undefined;
+    this.#giveBackIfUnused();
   }
 
   #lend(
@@ -175,7 +175,7 @@ export class BufferPool {
     const room = roundUp(sizeBytes);
     const gap = this.#findRoom(kind, room, this.#loans);
     if (gap === null) return null;
-    this.#memory ??= this.#allocate();
+    this.#memory ??= this.#lender.take(this.totalBytes);
     this.#touch(this.#memory, gap.start, gap.start + room);
     const loan = new Loan(
       gap.start,
@@ -188,13 +188,6 @@ export class BufferPool {
     this.#usedBytes += room;
     this.#peakBytes = Math.max(this.#peakBytes, this.#usedBytes);
     return loan;
-  }
-
-  #allocate(): ArrayBufferLike {
-    const pages = this.totalBytes / WASM_PAGE_BYTES;
-    const { buffer } = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: this.#isShared });
-    this.#onMemory(buffer);
-    return buffer;
   }
 
   /**
@@ -225,9 +218,15 @@ export class BufferPool {
   readonly #takeBack = (loan: Loan): void => {
     this.#loans.splice(this.#loans.indexOf(loan), 1);
     this.#usedBytes -= loan.roomBytes;
-    if (this.#isClosed && this.#loans.length === 0) this.#memory = undefined;
+    this.#giveBackIfUnused();
     this.#serve();
   };
+
+  #giveBackIfUnused(): void {
+    if (!this.#isClosed || this.#loans.length > 0 || this.#memory === undefined) return;
+    this.#lender.giveBack(this.#memory);
+    this.#memory = undefined;
+  }
 
   #serve(): void {
     // Streams first: while one waits, transit loans use only the lower half.

@@ -1,4 +1,4 @@
-import { CheckpointError, isCheckpointError, unlessAborted } from '../contract/index.ts';
+import { assertChunk, CheckpointError, isCheckpointError, unlessAborted } from '../contract/index.ts';
 
 /** Reads a stream into the engine's memory, whatever the sizes of its chunks. */
 export class ChunkReader {
@@ -51,13 +51,7 @@ export class ChunkReader {
       this.#isEnded = true;
       return false;
     }
-    if (!(value instanceof Uint8Array)) {
-      const found = value === null ? 'null' : typeof value;
-      throw new CheckpointError(
-        'InvalidArgument',
-        `the stream of "${this.#name}" gave a chunk of type ${found}; it takes Uint8Array`,
-      );
-    }
+    assertChunk(this.#name, value);
     this.#rest = value;
     return true;
   }

@@ -203,7 +203,7 @@ class ReadTry implements Deadline {
     this.#resolve(count);
   }
 
-  /** Nothing is lost while the other request is in progress. */
+  /** The try fails only when no other request is in progress. */
   #failed(loser: Contender, error: unknown): void {
     if (this.#isOver) return;
     if (loser.spare) loser.spare.release();

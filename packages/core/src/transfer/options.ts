@@ -1,6 +1,14 @@
 /** What callers give: the surroundings of all transfers, and the options of one. */
 
-import type { Clock, Logger, ObjectStore, Random, Settings, Throttle } from '../contract/index.ts';
+import type {
+  Clock,
+  Logger,
+  ObjectStore,
+  Random,
+  Settings,
+  Throttle,
+  TransferMemory,
+} from '../contract/index.ts';
 
 /** An async iterable is asked for each item when the transfer is ready for it. */
 export type Items<I> = Iterable<I> | AsyncIterable<I>;
@@ -13,6 +21,8 @@ export interface TransferParts {
   readonly logger: Logger;
   /** Limits the payload that `upload` sends; absent: no limit. */
   readonly throttle?: Throttle | undefined;
+  /** From `createTransferMemory`; absent: memory of its own. */
+  readonly memory?: TransferMemory | undefined;
 }
 
 export interface TransferOptions {

@@ -2,9 +2,9 @@ import type { HashOfParts, Workers } from './workers.ts';
 
 /**
  * BLAKE3 of a file whose parts are read several at a time. Parts are hashed in the order in which
- * they are added, each while it is in memory, and only as long as that pays. A part must have its
- * memory assured before the next one is added: otherwise it could wait for memory that a later part
- * holds.
+ * they are added, each while it is in memory. Hashing stops when no known file can be equal any
+ * more. Add a part only when the part before it has its memory. Otherwise that part could wait for
+ * memory that this one holds.
  */
 export class OrderedHash {
   readonly #workers: Workers;

@@ -1,10 +1,9 @@
 import type { Settings } from '../contract/index.ts';
-import type { BufferPool } from './buffer-pool.ts';
 import type { Deadlines } from './deadlines.ts';
+import type { MemoryInUse } from './memory.ts';
 import type { TransferOptions, TransferParts } from './options.ts';
 import type { ReadTimes } from './read-times.ts';
 import type { RetryBudget, RetryPolicy } from './retry.ts';
-import type { Workers } from './workers.ts';
 
 /**
  * A request that was stopped for silence may only have been slow. Each further try gets twice the
@@ -13,9 +12,7 @@ import type { Workers } from './workers.ts';
 const STALL_DOUBLINGS_MAX = 5;
 
 /** What all transfers of one `Transfers` share. */
-export interface Shared extends TransferParts {
-  readonly pool: BufferPool;
-  readonly workers: Workers;
+export interface Shared extends Omit<TransferParts, 'memory'>, MemoryInUse {
   readonly retryBudget: RetryBudget;
   readonly deadlines: Deadlines;
   readonly readTimes: ReadTimes;

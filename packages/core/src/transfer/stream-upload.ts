@@ -132,7 +132,7 @@ export class StreamUpload {
     const buffer = await this.#transfer.pool.acquireSlot(this.#transfer.signal);
     let filled: Uint8Array | undefined;
     try {
-      filled = buffer.bytes.subarray(0, await this.#reader.fill(buffer.bytes));
+      filled = buffer.bytes.subarray(0, await this.#reader.fill(buffer.bytes.subarray(0, partSizeBytes)));
       if (filled.byteLength > 0 && index * partSizeBytes + filled.byteLength > sizeBytesMax)
         throw this.#tooLong();
     } catch (error) {

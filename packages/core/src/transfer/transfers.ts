@@ -1,14 +1,14 @@
 import pLimit from 'p-limit';
 import { CheckpointError } from '../contract/index.ts';
-import { planStream, poolBytes } from '../plan/parts.ts';
+import { planStream } from '../plan/parts.ts';
 import type { Transfers, VerifyReport } from './api.ts';
-import { BufferPool } from './buffer-pool.ts';
 import { Deadlines } from './deadlines.ts';
 import { nowhere } from './destination.ts';
 import { downloadFile } from './download.ts';
 import { StoredFileSource } from './file-source.ts';
 import { openFileStream } from './file-stream.ts';
 import { LentFile } from './lent-file.ts';
+import { memoryOf } from './memory.ts';
 import { ObjectSource } from './object-source.ts';
 import type { TransferOptions, TransferParts } from './options.ts';
 import { ReadTimes } from './read-times.ts';
@@ -19,7 +19,6 @@ import { StoreDestination } from './store-destination.ts';
 import { Transfer } from './transfer.ts';
 import { uploadFile } from './upload.ts';
 import { verifyFile } from './verify.ts';
-import { Workers } from './workers.ts';
 
 /**
  * Repeats of all requests together that are always allowed. A short outage affects all requests in
@@ -36,14 +35,11 @@ const RETRY_BUDGET_PER_REQUEST = 10;
 export function createTransfers(parts: TransferParts): Transfers {
   const { settings } = parts;
   const { capabilities } = parts.store;
-  const { partSizeBytes, streamCountMax } = planStream(settings, capabilities);
+  const { streamCountMax } = planStream(settings, capabilities);
   const concurrency = settings.concurrency || capabilities.preferredConcurrency;
-  const workers = new Workers(capabilities.takesSharedMemory ? settings : { workers: 0 }, parts.logger);
-  const share = workers.mayStart ? (memory: ArrayBufferLike) => workers.share(memory) : undefined;
   const shared: Shared = {
     ...parts,
-    pool: new BufferPool(poolBytes(settings), partSizeBytes, share),
-    workers,
+    ...memoryOf(parts),
     retryBudget: new RetryBudget(Math.max(RETRY_BUDGET_MIN, concurrency * RETRY_BUDGET_PER_REQUEST)),
     deadlines: new Deadlines(parts.clock),
     readTimes: new ReadTimes(),
@@ -80,7 +76,7 @@ export function createTransfers(parts: TransferParts): Transfers {
       }),
     source: (file, options) => new StoredFileSource(file, () => new Transfer(shared, options ?? {})),
     objectSource: async (key, options) => ObjectSource.open(key, new Transfer(shared, options ?? {})),
-    stream: (file, options) => openFileStream(file, () => new Transfer(shared, options ?? {})),
+    stream: (file, options) => openFileStream(file, () => new Transfer(shared, options ?? {}), options?.part),
     lend: (options) => {
       const transfer = new Transfer(shared, options ?? {});
       const copies = { areImpossible: false };
@@ -134,6 +130,5 @@ async function close(shared: Shared): Promise<void> {
   const active = [...shared.active];
   for (const transfer of active) transfer.letGo(new CheckpointError('Aborted', 'the manager was closed'));
   await Promise.all(active.map((transfer) => transfer.finished));
-  shared.workers.close();
-  shared.pool.close();
+  shared.release();
 }

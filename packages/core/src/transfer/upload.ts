@@ -4,7 +4,12 @@
  * at once, so one is read while others are sent.
  */
 
-import { CheckpointError, type RandomSource } from '../contract/index.ts';
+import {
+  type BytesInMemory,
+  type CheckpointError,
+  type RandomSource,
+  unchangedBytes,
+} from '../contract/index.ts';
 import { blake3 as computeBlake3 } from '../format/checksum.ts';
 import { MatchingFiles } from '../plan/known-files.ts';
 import { planWholeParts } from '../plan/parts.ts';
@@ -37,8 +42,7 @@ export function uploadFile(
   const { source } = item;
   if ('stream' in source)
     return transfer.inStreamSeat(() => new StreamUpload(item, source.stream, destination, transfer).send());
-  if ('bytes' in source)
-    return new SourceUpload(item, bytesSource(source.bytes), destination, transfer).send();
+  if ('bytes' in source) return new SourceUpload(item, bytesSource(source), destination, transfer).send();
   if ('lent' in source) return uploadLent(item, source.lent, destination, transfer);
   return uploadSource(item, () => source.open(), destination, transfer);
 }
@@ -393,26 +397,16 @@ class SourceUpload {
  * Copies the caller's memory into the pool. Memory of the pool is aligned as the store needs it.
  * And a call that the save has abandoned cannot read the caller's memory later.
  */
-function bytesSource(bytes: Uint8Array): OpenSource {
-  const sizeBytes = bytes.byteLength;
+function bytesSource(source: BytesInMemory): OpenSource {
+  const { bytes, sizeBytes = bytes.byteLength } = source;
+  const known = { bytes, sizeBytes };
   return {
     sizeBytes,
     async readInto(offsetBytes, buffer) {
-      const found = bytes.subarray(offsetBytes, offsetBytes + buffer.byteLength);
-      if (found.byteLength < buffer.byteLength) {
-        throw new CheckpointError(
-          'SourceChanged',
-          `the source has shrunk from ${sizeBytes} to ${bytes.byteLength} bytes`,
-        );
-      }
-      buffer.set(found);
+      buffer.set(unchangedBytes(known).subarray(offsetBytes, offsetBytes + buffer.byteLength));
     },
     async assertUnchanged() {
-      if (bytes.byteLength !== sizeBytes)
-        throw new CheckpointError(
-          'SourceChanged',
-          `the source had ${sizeBytes} bytes and now has ${bytes.byteLength}`,
-        );
+      unchangedBytes(known);
     },
   };
 }

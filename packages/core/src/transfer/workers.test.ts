@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { silentLogger, workersOf } from '../contract/index.ts';
 import { blake3, crc32c } from '../format/checksum.ts';
+import { CHECKSUM_SERVICE } from '../workers/index.ts';
 import { BufferPool } from './buffer-pool.ts';
 import { OrderedHash } from './ordered-hash.ts';
 import { Workers } from './workers.ts';
@@ -15,11 +16,12 @@ afterEach(() => {
 async function started(count = 2) {
   const workers = new Workers({ workers: count }, silentLogger);
   open.push(workers);
-  const pool = new BufferPool(16 * MIB, MIB, (memory) => workers.share(memory));
-  const { bytes } = await pool.acquire(MIB);
+  const pool = new BufferPool(16 * MIB, MIB, workers);
+  const loan = await pool.acquire(MIB);
+  const { bytes } = loan;
   bytes.fill(7);
   await workers.expect(1);
-  return { workers, bytes };
+  return { workers, pool, loan, bytes };
 }
 
 describe('Workers', () => {
@@ -73,9 +75,48 @@ describe('Workers', () => {
   test('two managers share the threads, and the last to close ends them', async () => {
     const [first, second] = [await started(), await started()];
     expect(workersOf(first.bytes)).toBe(workersOf(second.bytes));
+    const port = workersOf(first.bytes)?.connect(0, CHECKSUM_SERVICE);
+    let hasEnded = false;
+    const ended = new Promise<void>((resolve) => {
+      port?.on('close', () => {
+        hasEnded = true;
+        resolve();
+      });
+    });
     first.workers.close();
     expect(workersOf(first.bytes)).toBeUndefined();
     expect(await second.workers.crc32c(second.bytes)).toBe(crc32c(second.bytes));
+    expect(hasEnded).toBe(false);
+    second.workers.close();
+    await ended;
+  });
+
+  test('memory is used again by the next pool of its size, once no call has it, while there are threads', async () => {
+    const [first, other] = [await started(), await started()];
+    const { buffer } = first.bytes;
+    first.workers.close();
+    first.pool.close();
+    expect((await started()).bytes.buffer).not.toBe(buffer);
+    first.loan.release();
+    expect(other.bytes.buffer).not.toBe(buffer);
+    const next = await started();
+    expect(next.bytes.buffer).toBe(buffer);
+    expect(workersOf(next.bytes)?.count).toBe(2);
+    expect(await next.workers.crc32c(next.bytes)).toBe(crc32c(next.bytes));
+    // The last of them ends the threads, and nothing is kept for pools to come.
+    next.loan.release();
+    for (const workers of open.splice(0)) workers.close();
+    next.pool.close();
+    expect((await started()).bytes.buffer).not.toBe(buffer);
+  });
+
+  test('memory of which no thread was told is not kept', async () => {
+    await started();
+    const workers = new Workers({ workers: -1 }, silentLogger);
+    const taken = workers.take(16 * MIB);
+    workers.close();
+    workers.giveBack(taken);
+    expect((await started()).bytes.buffer).not.toBe(taken);
   });
 
   test('closed while they start: they are ended', async () => {

@@ -16,10 +16,13 @@ import {
   CHECKSUM_SERVICE,
   type ChecksumAnswer,
   type ChecksumRequest,
+  giveBack,
   type OpenWorkers,
   openWorkers,
   preferredWorkerCount,
+  takeShared,
 } from '../workers/index.ts';
+import type { MemoryLender } from './buffer-pool.ts';
 
 const MIB = 1024 * 1024;
 /** Moving this much takes some tenths of a second, a multiple of the start of a thread. */
@@ -39,11 +42,12 @@ export interface HashOfParts {
   drop(): void;
 }
 
-export class Workers {
+export class Workers implements MemoryLender {
   readonly #count: number;
   readonly #startBytes: number;
   readonly #logger: Logger;
   #memory: ArrayBufferLike | undefined;
+  #isKnownToThreads = false;
   #expectedBytes = 0;
   #starting: Promise<void> | undefined;
   #open: OpenWorkers | undefined;
@@ -66,10 +70,15 @@ export class Workers {
     return this.#open !== undefined;
   }
 
-  /** The pool has allocated its memory, which all threads can use. */
-  share(memory: ArrayBufferLike): void {
-    this.#memory = memory;
-    if (this.#open) setWorkersOf(memory, this.#open.workers);
+  /** Memory for the pool, which all threads can use. */
+  take(sizeBytes: number): ArrayBufferLike {
+    this.#memory = takeShared(sizeBytes);
+    this.#tellWorkers();
+    return this.#memory;
+  }
+
+  giveBack(memory: ArrayBufferLike): void {
+    if (this.#isKnownToThreads) giveBack(memory);
   }
 
   /**
@@ -109,6 +118,12 @@ export class Workers {
     this.#open = undefined;
   }
 
+  #tellWorkers(): void {
+    if (this.#memory === undefined || this.#open === undefined) return;
+    setWorkersOf(this.#memory, this.#open.workers);
+    this.#isKnownToThreads = true;
+  }
+
   async #start(): Promise<void> {
     try {
       const open = await openWorkers(this.#count);
@@ -118,7 +133,7 @@ export class Workers {
       }
       this.#open = open;
       this.#services = new ServiceCalls(open.workers, CHECKSUM_SERVICE);
-      if (this.#memory) setWorkersOf(this.#memory, open.workers);
+      this.#tellWorkers();
     } catch (error) {
       const why = toCheckpointError(error).message;
       this.#logger.log('warn', `one thread does all the work, because no other can be started: ${why}`);

@@ -13,7 +13,7 @@ parentPort?.on('message', async ({ service, options, port }: Connect) => {
     const { serve } = (await import(service)) as { serve: (port: MessagePort, options: unknown) => void };
     serve(port, options);
   } catch {
-    port.close(); // The caller's calls fail, and the other services of this thread go on.
+    port.close(); // Ends the thread, and with it the caller's calls.
   }
 });
 parentPort?.postMessage('ready');

@@ -4,8 +4,9 @@
  */
 
 import { availableParallelism } from 'node:os';
-import { MessageChannel, Worker } from 'node:worker_threads';
+import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import type { TransferWorkers, WorkerPort } from '../contract/transfer-workers.ts';
+import { dropUnused, keepForNext } from './memories.ts';
 import { THREAD_FILE, THREAD_FLAGS } from './worker-files.ts';
 
 export interface OpenWorkers {
@@ -22,6 +23,8 @@ interface Thread {
 }
 
 const COUNT_MAX = 8;
+/** Most machines take a tenth of a second. Without threads, this one does their work. */
+const START_TIMEOUT_MS = 30_000;
 
 /**
  * One for each processor but one, which the main thread needs. On two processors there is no
@@ -55,8 +58,54 @@ export async function openWorkers(count: number): Promise<OpenWorkers> {
 
 function connect(index: number, service: URL, options?: unknown): WorkerPort {
   const { port1, port2 } = new MessageChannel();
-  threadAt(index).worker.postMessage({ service: service.href, options, port: port2 }, [port2]);
-  return port1 as unknown as WorkerPort; // @types/node has no listener of both events
+  const thread = threadAt(index);
+  thread.worker.postMessage({ service: service.href, options, port: port2 }, [port2]);
+  return new ThreadPort(port1, thread);
+}
+
+/**
+ * A channel closes before its thread has ended, and until then the thread may still send from the
+ * memory of its calls, or receive into it. So `close` is told when the thread has ended; a thread
+ * that closes a channel by itself is ended.
+ */
+class ThreadPort implements WorkerPort {
+  readonly #port: WorkerPort;
+  readonly #thread: Thread;
+  #isClosed = false;
+
+  constructor(port: MessagePort, thread: Thread) {
+    this.#port = port as unknown as WorkerPort; // @types/node has no listener of both events
+    this.#thread = thread;
+  }
+
+  postMessage(message: unknown): void {
+    this.#port.postMessage(message);
+  }
+
+  on(event: string, listener: (message: never) => void): void {
+    const afterThread = (message: never) => void this.#ended().then(() => listener(message));
+    this.#port.on(event, event === 'close' ? afterThread : listener);
+  }
+
+  ref(): void {
+    this.#port.ref();
+  }
+
+  unref(): void {
+    this.#port.unref();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#port.close();
+  }
+
+  async #ended(): Promise<void> {
+    const { worker, hasEnded } = this.#thread;
+    if (this.#isClosed || hasEnded) return;
+    worker.ref(); // The calls on the channel wait for it.
+    await worker.terminate();
+  }
 }
 
 /** A thread that has ended is replaced. */
@@ -69,9 +118,15 @@ function threadAt(index: number): Thread {
 }
 
 function startThread(): Thread {
+  if (THREAD_FILE === null) throw new Error('in a bundle the modules of threads are missing');
   const worker = new Worker(THREAD_FILE, { execArgv: [...THREAD_FLAGS], name: 'holdfast transfer worker' });
   const ready = new Promise<void>((resolve, reject) => {
-    worker.once('message', () => resolve());
+    const tooSlow = () => reject(new Error(`the thread was not ready after ${START_TIMEOUT_MS} ms`));
+    const timer = setTimeout(tooSlow, START_TIMEOUT_MS).unref();
+    worker.once('message', () => {
+      clearTimeout(timer);
+      resolve();
+    });
     worker.once('error', reject);
     worker.once('exit', () => reject(new Error('the thread ended before it could work')));
   }).finally(() => worker.unref());
@@ -85,8 +140,14 @@ function startThread(): Thread {
   return thread;
 }
 
+/** Shared memory is no longer used by the pool that took it, nor by any call. */
+export function giveBack(memory: ArrayBufferLike): void {
+  if (userCount > 0) keepForNext(memory);
+}
+
 function close(): void {
   userCount -= 1;
   if (userCount > 0) return;
   for (const { worker } of threads.splice(0)) void worker.terminate();
+  dropUnused();
 }

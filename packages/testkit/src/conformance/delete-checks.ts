@@ -2,7 +2,7 @@ import { tryToDelete, tryToListAfterDelete } from '../trials/delete-trials.ts';
 import { type Check, check } from './check.ts';
 import { expectEqual, expectRejection } from './expect.ts';
 
-/** Larger deletes in one request are not tested. */
+/** A store that takes more keys in one request is tested with this many, and 3 more. */
 const KEYS_MAX = 2000;
 
 export const deleteChecks: readonly Check[] = [

@@ -26,7 +26,7 @@ const UNUSUAL_NAMES: readonly string[] = [
   'a/deep/er/path.with.dots/file.bin',
 ];
 
-/** Pairs that become equal if a store decodes, normalises or case-folds names. */
+/** Pairs that become equal if a store decodes or normalises names. */
 const LOOK_ALIKES: readonly (readonly [string, string])[] = [
   ['a b', 'a+b'],
   ['c d', 'c%20d'],

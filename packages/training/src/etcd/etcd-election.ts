@@ -36,7 +36,8 @@ const OPTIONS: Rules<EtcdElectionOptions> = {
  * for the server's shortest lease (2 seconds by default). Asking again restarts it. It survives a
  * restart of etcd, which may lengthen it but never shortens it.
  *
- * A call costs one request if the trainer is not elected, three if it is.
+ * A call costs one request if another trainer holds the key, three if this one is elected, and four
+ * if another one is elected at the same moment.
  */
 export class EtcdElection implements Election {
   readonly #client: EtcdClient;

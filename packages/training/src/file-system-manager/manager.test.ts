@@ -182,6 +182,22 @@ describe('FileSystemCheckpointManager: numbers', () => {
 });
 
 describe('FileSystemCheckpointManager: a checkpoint', () => {
+  it.each([
+    ['a text', 'text', 'string'],
+    ['an array', [1, 2], 'object'],
+    ['nothing', null, 'null'],
+    ['a buffer without a view', new ArrayBuffer(3), 'object'],
+  ])('refuses %s as a chunk, and commits nothing', async (_, chunk, type) => {
+    const checkpoint = await manager.create();
+    const writer = checkpoint.openOutputStream('default').getWriter();
+    await expect(writer.write(chunk as never)).rejects.toMatchObject({
+      code: 'InvalidArgument',
+      message: `the stream of "default" gave a chunk of type ${type}; it takes Uint8Array`,
+    });
+    await expect(checkpoint.commit()).rejects.toMatchObject({ code: 'InvalidArgument' });
+    expect(await manager.latest()).toBeNull();
+  });
+
   it('is not visible before commit, and whole after it, in the layout of torchelastic', async () => {
     await save('old');
     const checkpoint = await manager.create();

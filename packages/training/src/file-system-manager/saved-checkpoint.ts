@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { sep } from 'node:path';
 import { CheckpointError, whenDropped } from '@holdfast/core/contract';
-import { type FileSystem, fileError } from '@holdfast/local-files';
+import { closeRead, type FileSystem, fileError } from '@holdfast/local-files';
 import type { TrainingCheckpoint } from '../checkpoints.ts';
 import { checkKey } from './key.ts';
 
@@ -117,6 +117,6 @@ class ChunkFile {
     this.#forget();
     const descriptor = this.#descriptor;
     this.#descriptor = null;
-    if (descriptor !== null) await this.#fileSystem.close(descriptor);
+    if (descriptor !== null) await closeRead(this.#fileSystem, descriptor);
   }
 }

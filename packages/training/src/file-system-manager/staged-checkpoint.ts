@@ -1,5 +1,5 @@
 import { sep } from 'node:path';
-import { CheckpointError } from '@holdfast/core/contract';
+import { assertChunk, CheckpointError } from '@holdfast/core/contract';
 import {
   type DirectorySync,
   errnoOf,
@@ -102,13 +102,17 @@ export class StagedCheckpoint implements TrainingCheckpoint {
         await giveUp();
         throw error;
       });
+    const write = async (chunk: Uint8Array) => {
+      assertChunk(key, chunk);
+      await file.write(chunk);
+    };
     return new WritableStream<Uint8Array>({
       start: (controller) => {
         part = { key, file, fail: (reason) => controller.error(reason) };
         this.#open.add(part);
         return orGiveUp(file.open());
       },
-      write: (chunk) => orGiveUp(file.write(chunk)),
+      write: (chunk) => orGiveUp(write(chunk)),
       close: async () => {
         await orGiveUp(file.finish());
         if ((this.#written.get(key) ?? -1) < index) this.#written.set(key, index);

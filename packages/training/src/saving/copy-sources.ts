@@ -2,11 +2,13 @@
 
 import { crc32c, readAgain } from '@holdfast/core';
 import {
+  assertChunk,
   CheckpointError,
   type NamedStagingSource,
   type RandomSource,
   type StagingSource,
   throwIfAborted,
+  unchangedBytes,
   unlessAborted,
 } from '@holdfast/core/contract';
 
@@ -89,15 +91,16 @@ async function copySource(
 ): Promise<Kept> {
   if ('stream' in source) {
     for await (const chunk of untilAborted(source.stream, signal)) {
-      assertBytes(name, chunk);
+      assertChunk(name, chunk);
       budget.take(chunk.byteLength);
       await room.append(chunk);
     }
     return {};
   }
   if ('bytes' in source) {
-    budget.take(source.bytes.byteLength);
-    await room.append(source.bytes);
+    const bytes = unchangedBytes(source);
+    budget.take(bytes.byteLength);
+    await room.append(bytes);
     return {};
   }
   return withOpened(source, async (opened) => {
@@ -151,17 +154,6 @@ async function* untilAborted(
     // Ignore an error of `return`: another error is already being thrown.
     if (!isOver) void Promise.resolve(iterator.return?.()).catch(() => undefined);
   }
-}
-
-function assertBytes(name: string, chunk: unknown): asserts chunk is Uint8Array {
-  if (chunk instanceof Uint8Array) return;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `a chunk of "${name}" is of type ${typeof chunk}; it takes Uint8Array`,
-    {
-      context: { name },
-    },
-  );
 }
 
 /**

@@ -159,7 +159,7 @@ describe.each(STAGINGS)('staging in %s', (_, create) => {
       await expect(staging.stage(named({ bytes: patterned(5) }, source))).rejects.toBe(wrong);
     const text = { stream: streamOf('text' as unknown as Uint8Array) };
     expect(await failure(staging.stage(named(text)))).toBe(
-      'InvalidArgument: a chunk of "file-0" is of type string; it takes Uint8Array',
+      'InvalidArgument: the stream of "file-0" gave a chunk of type string; it takes Uint8Array',
     );
     const stage = await staging.stage(named(opened(patterned(5), { close })));
     expect([await read(stage.copies[0]), closedCount]).toEqual([patterned(5), 3]);

@@ -7,7 +7,7 @@ import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
  * one cannot be read. Without the newest entry, nothing can be looked up or decided. Only the log
  * needs older entries. An intact entry in the wrong place, as after a rebuild, is not damage.
  */
-export async function damageTold<T>(which: 'newest' | 'older', reading: Promise<T>): Promise<T> {
+export async function withDamagedPart<T>(which: 'newest' | 'older', reading: Promise<T>): Promise<T> {
   try {
     return await reading;
   } catch (error) {

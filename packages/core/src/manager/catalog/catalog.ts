@@ -21,7 +21,7 @@ import { isRebuildMark, REBUILD_KIND } from '../../plan/rebuild.ts';
 import { stateProblem } from '../../plan/state.ts';
 import type { Txn } from '../../plan/transaction.ts';
 import { backOff, endOf, getOrNull, type RunParts, withDeadline } from '../records/index.ts';
-import { damageTold } from './catalog-damage.ts';
+import { withDamagedPart } from './catalog-damage.ts';
 import { CatalogRow, highestOf, ROW_LENGTH } from './catalog-row.ts';
 import { DoubtfulNames } from './doubtful-names.ts';
 import { type CatalogAnswer, EMPTY_HEAD, type Head, type Question } from './head.ts';
@@ -76,7 +76,7 @@ export class Catalog {
         return { answer: question({ ...head, state: openPages(head.state, open) }, open), head };
       } catch (error) {
         if (!(error instanceof PageFault)) throw error;
-        const pages = await damageTold('newest', this.#pages.read(error.pages, head.runId, signal));
+        const pages = await withDamagedPart('newest', this.#pages.read(error.pages, head.runId, signal));
         const missing = error.pages.filter((_, index) => pages[index] === null);
         if (missing.length === 0) open = [...open, ...pages.filter((page) => page !== null)];
         else [head, open] = [await this.#newerThan(head, missing, signal), []];
@@ -134,7 +134,7 @@ export class Catalog {
       const highest = highestOf(seqs);
       if (seen.seq > 0) this.#row.assertKept(seen.seq, seqs);
       if (highest === seen.seq) return seen;
-      const entry = await damageTold('newest', this.entry(highest, signal));
+      const entry = await withDamagedPart('newest', this.entry(highest, signal));
       if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);
       // A higher entry exists: this one may have been pruned between LIST and GET.
       await backOff(this.#run, repeats, signal);

@@ -1,7 +1,7 @@
 /** The catalog: the entries that say which checkpoints exist. */
 
 export { Catalog, rejectionError } from './catalog.ts';
-export { damageTold } from './catalog-damage.ts';
+export { withDamagedPart } from './catalog-damage.ts';
 export { DoubtfulNames } from './doubtful-names.ts';
 export type { CatalogAnswer, Head } from './head.ts';
 export type { AppendResult, SendMemory } from './sending.ts';

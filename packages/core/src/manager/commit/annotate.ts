@@ -14,7 +14,7 @@ import {
   toReference,
 } from '../../format/index.ts';
 import { type Annotation, annotationText, isEmptyAnnotation, metadataBytes } from '../../plan/annotation.ts';
-import { checkpointText, wasRemoved } from '../../plan/select.ts';
+import { checkpointText, wasRemoved, whyNotLive } from '../../plan/select.ts';
 import { allReferredTo } from '../../plan/state.ts';
 import { checkMeta, decide, type RunContext } from '../run/index.ts';
 
@@ -93,8 +93,7 @@ function requireAnnotatable(state: State, wanted: Reference): CatalogCheckpoint 
   }
   const name = checkpointText(other);
   const isRetiring = other.state === 'RETIRING';
-  const what = isRetiring ? 'is being retired: undelete it first' : `is quarantined: ${other.reason}`;
-  throw new CheckpointError(isRetiring ? 'Conflict' : 'Corrupt', `version ${name} ${what}`, {
+  throw new CheckpointError(isRetiring ? 'Conflict' : 'Corrupt', `version ${name} ${whyNotLive(other)}`, {
     context: { ...context, checkpoint: name, state: isRetiring ? 'retiring' : 'quarantined' },
   });
 }

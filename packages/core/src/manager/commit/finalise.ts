@@ -44,18 +44,25 @@ export interface FinaliseOptions {
   /** Commit time in the run that it was copied from; default: now, by the store's clock. */
   readonly committedAtMs?: number | undefined;
   /**
-   * Only looks. If all receipts are there, another process is about to commit: the answer is then
-   * `waiting` without missing writers.
+   * Default `commit`. `receipts` only looks: if all receipts are there, another process is about to
+   * commit, and the answer is `waiting` without missing writers. `catalog` does not look at the
+   * receipts either.
    */
-  readonly leavesIt?: boolean | undefined;
+  readonly look?: 'commit' | 'receipts' | 'catalog' | undefined;
 }
 
 export type Finalised =
   | { readonly kind: 'committed'; readonly checkpoint: CatalogCheckpoint }
-  | { readonly kind: 'waiting'; readonly missing: readonly number[] };
+  /** `null`: it did not look at the receipts. */
+  | { readonly kind: 'waiting'; readonly missing: readonly number[] | null };
 
 const POLL_MS_MIN = 20;
 const POLL_MS_MAX = 2000;
+/**
+ * Looks at the catalog by all waiting writers of a job. S3 takes 5,500 reads and listings a second
+ * below one prefix, and others need some of them.
+ */
+const LOOKS_PER_SECOND_MAX = 500;
 const WAITING_EVENT_EVERY_MS = 1000;
 const PATIENCE_MS_PER_WRITER = 10;
 /** A process that commits goes through the names of all files. */
@@ -71,15 +78,19 @@ export async function finalise(run: RunContext, options: FinaliseOptions): Promi
   const { clock } = run;
   const startMs = clock.monotonicMs();
   const patienceMs = drawPatienceMs(run, options.own?.receipt);
+  const worldSize = options.own?.receipt.worldSize ?? 1;
+  const pollMsMax = Math.max(POLL_MS_MAX, (1000 * worldSize) / LOOKS_PER_SECOND_MAX);
   let completeAtMs = Number.POSITIVE_INFINITY;
   let pollMs = POLL_MS_MIN;
   let lastEventMs = Number.NEGATIVE_INFINITY;
+  let missing: readonly number[] = [];
   for (let round = 0; ; round++) {
     const waitedMs = clock.monotonicMs() - startMs;
     const isOwnTurn = round === 0 || waitedMs >= Math.min(completeAtMs + patienceMs, options.timeoutMs);
-    const result = await finaliseOnce(run, { ...options, leavesIt: !isOwnTurn });
+    const look = isOwnTurn ? 'commit' : drawLook(run, worldSize);
+    const result = await finaliseOnce(run, { ...options, look });
     if (result.kind === 'committed') return result.checkpoint;
-    const { missing } = result;
+    missing = result.missing ?? missing;
     if (missing.length === 0 && completeAtMs > waitedMs) {
       completeAtMs = waitedMs;
       pollMs = POLL_MS_MIN;
@@ -98,8 +109,17 @@ export async function finalise(run: RunContext, options: FinaliseOptions): Promi
       .catch((error: unknown) => {
         throw afterDelivery(run, options, error);
       });
-    pollMs = Math.min(POLL_MS_MAX, pollMs * 1.5);
+    pollMs = Math.min(pollMsMax, pollMs * 1.5);
   }
+}
+
+/**
+ * The receipts of a large job fill many list pages. With p pages, one look in p lists them: so all
+ * writers together list as many pages of receipts as of the catalog.
+ */
+function drawLook({ random, store }: RunContext, worldSize: number): 'receipts' | 'catalog' {
+  const pages = Math.ceil(worldSize / store.capabilities.maxListKeys);
+  return random.fraction() * pages < 1 ? 'receipts' : 'catalog';
 }
 
 /**
@@ -166,8 +186,9 @@ async function decideOnce(
       throw new Error('without a manifest a removed checkpoint is never the same');
     }
     if (decided) return settle(run, options, decided, undefined);
+    if (options.look === 'catalog') return { kind: 'waiting', missing: null };
     const { chosen, missing, storeTimeMs } = await listReceipts(run, head.state, id, signal);
-    if (missing.length > 0 || options.leavesIt) return { kind: 'waiting', missing };
+    if (missing.length > 0 || options.look === 'receipts') return { kind: 'waiting', missing };
     const manifest = await gatherOn(run, head, { id, chosen, own, signal, onAnswer });
     if (!manifest) continue;
     await createRecord(run, manifest.key, manifest.bytes, signal);

@@ -28,8 +28,8 @@ import {
   assertOwnEntries,
   type RunContext,
   rememberRunRecord,
-  tellingWhatStands,
   unknownDecision,
+  withDoneInErrors,
 } from '../run/index.ts';
 import { type OnVoided, tellVoided } from './voided.ts';
 
@@ -97,7 +97,7 @@ interface Joining {
 }
 
 export function join(run: RunContext, joining: Joining): Promise<Membership> {
-  return tellingWhatStands((done) => joinAs(run, joining, done));
+  return withDoneInErrors((done) => joinAs(run, joining, done));
 }
 
 async function joinAs(

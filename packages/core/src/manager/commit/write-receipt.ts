@@ -150,7 +150,7 @@ async function throwDecision(
   error: unknown,
 ): Promise<never> {
   if (isCheckpointError(error, 'Corrupt'))
-    await finaliseOnce(run, { ...look, timeoutMs: 0, onProgress: undefined, leavesIt: true });
+    await finaliseOnce(run, { ...look, timeoutMs: 0, onProgress: undefined, look: 'catalog' });
   throw error;
 }
 

@@ -9,6 +9,7 @@
  */
 
 import { CheckpointError } from '../../contract/errors.ts';
+import type { Lease } from '../../contract/history.ts';
 import type {
   CollectOptions,
   CollectResult,
@@ -21,9 +22,9 @@ import { planRetention } from '../../plan/retention.ts';
 import { allCheckpoints, findById } from '../../plan/state.ts';
 import { timeText } from '../../plan/time-text.ts';
 import type { Head } from '../catalog/index.ts';
-import { listLeases } from '../read/index.ts';
+import { listLeases, objectTimeMs } from '../read/index.ts';
 import { withDeadline } from '../records/index.ts';
-import { askRun, bringRules, decide, type RunContext, tellingWhatStands } from '../run/index.ts';
+import { askRun, bringRules, decide, type RunContext, withDoneInErrors } from '../run/index.ts';
 import { type PlannedRetention, planNow } from './retention.ts';
 import { RoomMaker } from './room-maker.ts';
 import { sweep } from './sweep.ts';
@@ -38,7 +39,7 @@ const LEASE_SLACK_MS = 60_000;
 
 export async function collect(run: RunContext, options: CollectOptions): Promise<CollectResult> {
   const { policy, force = false, signal } = options;
-  return tellingWhatStands(async (done) => {
+  return withDoneInErrors(async (done) => {
     const room = new RoomMaker(run, signal);
     if (await room.during(() => bringRules(run, signal)))
       done.push('the rules of the run are those that were given');
@@ -66,7 +67,7 @@ interface Collecting {
   readonly planned: PlannedRetention;
   readonly force: boolean;
   readonly signal: AbortSignal | undefined;
-  /** See `tellingWhatStands`. */
+  /** See `withDoneInErrors`. */
   readonly done: string[];
   /** Versions decided so far. On a full store this takes several turns. */
   readonly retired: bigint[];
@@ -194,7 +195,7 @@ async function removeAll(
 /**
  * By checkpoint id, why the removal is postponed: a reader holds the checkpoint. A lease that
  * cannot be read counts as valid. Cost: one list page per 1,000 leases of the run, and one GET for
- * each lease on one of these checkpoints.
+ * each lease on one of these checkpoints. Twice that, and four requests, if one of them is over.
  */
 async function leaseProblems(
   run: RunContext,
@@ -202,22 +203,37 @@ async function leaseProblems(
   signal: AbortSignal | undefined,
 ): Promise<Map<string, string>> {
   if (retired.length === 0) return new Map();
-  const wanted = new Set(retired.map(({ id }) => idText(id)));
   const { clock, settings } = run;
   const what = 'listing the leases of retired versions';
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
-  const isWanted = (id: CheckpointId) => wanted.has(idText(id));
-  const leases = await withDeadline(bounds, (until) => listLeases(run, leasesPrefix, until, isWanted));
-  const valid = leases.filter(
-    ({ createdAtMs, ageMs, expiresAtMs }) =>
-      expiresAtMs === null || createdAtMs + ageMs < expiresAtMs + LEASE_SLACK_MS,
-  );
+  const valid = await withDeadline(bounds, (until) => validLeases(run, retired, until));
   return new Map(
     valid.reverse().map(({ checkpoint, reader, expiresAtMs }) => {
       const until = expiresAtMs === null ? 'cannot be read' : `ends at ${timeText(expiresAtMs)}`;
       return [idText(checkpoint), `reader ${reader} holds a lease that ${until}`];
     }),
   );
+}
+
+/**
+ * A lease is over only if it is so by the clock that stamped it. Looks at that clock before the
+ * listing: a lease that was renewed by then has its successor in it.
+ */
+async function validLeases(
+  run: RunContext,
+  retired: readonly Retired[],
+  signal: AbortSignal,
+): Promise<Lease[]> {
+  const wanted = new Set(retired.map(({ id }) => idText(id)));
+  const isWanted = (id: CheckpointId) => wanted.has(idText(id));
+  const list = () => listLeases(run, leasesPrefix, signal, isWanted);
+  const isValid = ({ expiresAtMs }: Lease, nowMs: number) =>
+    expiresAtMs === null || nowMs < expiresAtMs + LEASE_SLACK_MS;
+  const first = await list();
+  const over = first.find((lease) => !isValid(lease, lease.createdAtMs + lease.ageMs));
+  if (over === undefined) return first;
+  const nowMs = await objectTimeMs(run, over.checkpoint, signal);
+  return (await list()).filter((lease) => isValid(lease, nowMs));
 }
 
 function assertMayDrop({ needsForce, droppedBytes, totalBytes }: RetentionPlan, force: boolean): void {

@@ -5,11 +5,11 @@ import { shown } from '../../contract/checks.ts';
 import { CheckpointError } from '../../contract/errors.ts';
 import { referenceText } from '../../contract/reference.ts';
 import { type CatalogCheckpoint, type Reference, type State, toReference } from '../../format/index.ts';
-import { wasRemoved } from '../../plan/select.ts';
+import { wasRemoved, whyNotLive } from '../../plan/select.ts';
 import { allReferredTo } from '../../plan/state.ts';
 import type { Pin } from '../../plan/transaction.ts';
 import type { Head } from '../catalog/index.ts';
-import { askRun, decide, type RunContext, tellingWhatStands } from '../run/index.ts';
+import { askRun, decide, type RunContext, withDoneInErrors } from '../run/index.ts';
 
 const LABEL_LENGTH_MAX = 200;
 const LABEL = new RegExp(`^[^\\p{C}\\p{Zl}\\p{Zp}]{1,${LABEL_LENGTH_MAX}}$`, 'u');
@@ -41,7 +41,7 @@ export async function unpin(
     throw notFound(wanted, `has no pin "${label}"; it has ${has}`);
   }
   const labels = label === undefined ? pins : [label];
-  await tellingWhatStands(async (done) => {
+  await withDoneInErrors(async (done) => {
     for (const label of labels) {
       const plan = (head: Head) => pinning(head.state, 'unpin', requireThere(head.state, wanted), label);
       const what = `removing the pin "${label}" from version ${referenceText(wanted)}`;
@@ -92,9 +92,7 @@ function requireThere(state: State, wanted: Reference): CatalogCheckpoint {
 function requireLive(state: State, wanted: Reference): CatalogCheckpoint {
   const found = allReferredTo(state, wanted).find((each) => each.state === 'LIVE');
   if (found) return found;
-  const { state: is, reason } = requireThere(state, wanted);
-  const what = is === 'RETIRING' ? 'is being retired: undelete it first' : `is quarantined: ${reason}`;
-  throw notFound(wanted, what);
+  throw notFound(wanted, whyNotLive(requireThere(state, wanted)));
 }
 
 function requireRetiring(state: State, wanted: Reference): CatalogCheckpoint {

@@ -17,7 +17,7 @@ import {
 } from '../../contract/errors.ts';
 import type { StoreFact } from '../../contract/object-store.ts';
 import type { SweepResult } from '../../contract/retention.ts';
-import { decodeRecord } from '../../format/index.ts';
+import { decodeRecord, parseLeaseKey } from '../../format/index.ts';
 import { allCheckpoints } from '../../plan/state.ts';
 import {
   isLongOver,
@@ -28,6 +28,7 @@ import {
   type SweepPlan,
 } from '../../plan/sweep.ts';
 import type { Head } from '../catalog/index.ts';
+import { objectTimeMs } from '../read/index.ts';
 import { getOrNull, isUnreadable, withDeadline } from '../records/index.ts';
 import {
   assertOwnEntries,
@@ -60,7 +61,6 @@ export async function sweep(run: RunContext, options: WaitOptions): Promise<Swee
   const { head, plan } = await planOn(run, listing, signal);
   const pages = planPageSweep(listing.pages, head);
   const { strays, unreadable } = await findStrayUploads(run, listing, head.state, signal);
-  const leases = await findOldLeases(run, listing, signal);
 
   const deletion = new PacedDeletion(run, signal);
   const { payloads, fileLists, receipts, manifests, claims } = plan;
@@ -68,7 +68,7 @@ export async function sweep(run: RunContext, options: WaitOptions): Promise<Swee
     await deletion.delete(objects);
   deletion.assertAllowed();
   const uploads = await stopUploads(run, strays, deletion, signal);
-  const leaseCount = await deletion.delete(leases);
+  const leaseCount = await deletion.delete(await findOldLeases(run, listing, signal));
   for (const { key, reason } of unreadable) deletion.hold(key, new CheckpointError('Corrupt', reason));
   const { objectCount, freedBytes, held, heldCount } = deletion;
   const hasFreed = objectCount > 0 || heldCount > 0;
@@ -134,16 +134,26 @@ async function readHeadBeside(
   throw lostCatalog(run, first.key, 'nothing is deleted');
 }
 
+/**
+ * The clock of the listing chooses candidates, and the clock that stamped them decides. Asking that
+ * clock takes room: on a full store old leases stay for a later sweep.
+ */
 async function findOldLeases(
   run: RunContext,
   { leases, storeTimeMs }: WholeListing,
   signal: AbortSignal | undefined,
 ): Promise<ListedObject[]> {
   const old = leases.filter(({ createdAtMs }) => mayBeLongOver(storeTimeMs - createdAtMs));
+  const [first] = old.flatMap(({ key }) => parseLeaseKey(key) ?? []);
+  if (first === undefined) return [];
+  const nowMs = await objectTimeMs(run, first.id, signal).catch((error: unknown) => {
+    if (isCheckpointError(error, 'StorageFull')) return Number.NEGATIVE_INFINITY;
+    throw error;
+  });
   const { preferredConcurrency } = run.store.capabilities;
   const read = await atATime(old, preferredConcurrency, async (lease) => {
     const ttlMs = await readTtlMs(run, lease.key, signal);
-    return ttlMs !== null && isLongOver({ ttlMs }, storeTimeMs - lease.createdAtMs) ? lease : null;
+    return ttlMs !== null && isLongOver({ ttlMs }, nowMs - lease.createdAtMs) ? lease : null;
   });
   return read.filter((lease) => lease !== null);
 }

@@ -28,7 +28,7 @@ import {
 } from '../commit/index.ts';
 import { contentOf, readCommitted, readOriginal } from '../read/index.ts';
 import { isUnanswered, newId } from '../records/index.ts';
-import { type RunContext, tellingWhatStands } from '../run/index.ts';
+import { type RunContext, withDoneInErrors } from '../run/index.ts';
 import { copyCheckpoint } from './copy-checkpoint.ts';
 
 interface Mirror extends MirrorOptions {
@@ -45,9 +45,7 @@ interface Mirror extends MirrorOptions {
 
 export async function mirror(source: RunContext, target: RunContext, options: Mirror): Promise<MirrorResult> {
   checkTogether(options);
-  return tellingWhatStands((done) =>
-    mirrorAll(new Mirroring(source, target, options, done), target, options),
-  );
+  return withDoneInErrors((done) => mirrorAll(new Mirroring(source, target, options, done), target, options));
 }
 
 async function mirrorAll(
@@ -91,7 +89,7 @@ class Mirroring {
   readonly #source: RunContext;
   readonly #target: RunContext;
   readonly #options: Mirror;
-  /** See `tellingWhatStands`. */
+  /** See `withDoneInErrors`. */
   readonly #done: string[];
   readonly #copied: MirroredCheckpoint[] = [];
   readonly #present = new Set<bigint>();

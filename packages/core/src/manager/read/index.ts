@@ -2,8 +2,9 @@
 
 export { type CommittedFiles, contentOf, readCommitted, readOriginal } from './committed-files.ts';
 export { diff } from './diff.ts';
+export { Hold } from './hold.ts';
 export { LeaseHolder } from './lease.ts';
-export { callersLeases, listLeases, releaseLease, takeLease } from './leases.ts';
+export { callersLeases, listLeases, objectTimeMs, releaseLease, takeLease } from './leases.ts';
 export { readLog } from './log.ts';
 export { inputStream, OpenFile, randomSource } from './open-file.ts';
 export { leaseCheckpoint, restore, wantedReference } from './restore.ts';

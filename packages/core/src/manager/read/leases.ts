@@ -26,6 +26,10 @@ import { leaseBytes, newLeaseKey, writeLease } from './lease.ts';
 import { wantedReference } from './restore.ts';
 
 const READER_DEFAULT = 'reader';
+/** Reader of the lease that `objectTimeMs` writes. */
+const TIMEKEEPER = 'timekeeper';
+/** Enough for a lease that is deleted at once. */
+const TIMEKEEPER_TTL_MS = 1000;
 const READ_AT_ONCE = 16;
 const KEY_END = '.json';
 
@@ -129,6 +133,26 @@ export async function listLeases(
     readLease(run, object, storeTimeMs, signal),
   );
   return leases.filter((lease) => lease !== null);
+}
+
+/**
+ * The time by the clock that stamps new objects: that of a lease on `id`, written for this purpose
+ * and deleted again. It says how old another object is. The time of a listing does not always: over
+ * HTTP it is the `Date` of the answer, which any proxy in between may set by its own clock.
+ */
+export async function objectTimeMs(
+  run: RunContext,
+  id: CheckpointId,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const key = newLeaseKey(run, id, TIMEKEEPER);
+  const bytes = leaseBytes(run, { id, reader: TIMEKEEPER, ttlMs: TIMEKEEPER_TTL_MS });
+  await writeLease(run, { key, bytes }, signal);
+  try {
+    return (await run.records.head(key, { signal })).createdAtMs;
+  } finally {
+    await deleteForTidiness(run, [key], 'deleting the lease that told the time');
+  }
 }
 
 async function readLease(

@@ -6,7 +6,7 @@ import { type CatalogEntry, idEquals } from '../../format/index.ts';
 import { compareCommits } from '../../plan/pages.ts';
 import { FIRST_SEQ } from '../../plan/rebuild.ts';
 import { countCheckpoints } from '../../plan/state.ts';
-import { type Catalog, damageTold } from '../catalog/index.ts';
+import { type Catalog, withDamagedPart } from '../catalog/index.ts';
 import { readAhead } from '../records/index.ts';
 
 const LIMIT_DEFAULT = 50;
@@ -26,7 +26,7 @@ export async function readLog(
   const ahead = { count: READ_AT_ONCE, signal };
   const entries: LogEntry[] = [];
   for await (const entry of readAhead(seqs, ahead, (seq, until) =>
-    damageTold(seq === seqs[0] ? 'newest' : 'older', catalog.entry(seq, until)),
+    withDamagedPart(seq === seqs[0] ? 'newest' : 'older', catalog.entry(seq, until)),
   ))
     if (entry !== null) entries.push(logEntry(entry)); // one that is missing was pruned meanwhile
   return entries;
@@ -46,7 +46,7 @@ async function commitEntry(
   let [before, since] = [FIRST_SEQ - 1, newest + 1];
   let first: CatalogEntry | null = null;
   const look = async (seq: number): Promise<boolean> => {
-    const entry = await damageTold(seq === newest ? 'newest' : 'older', catalog.entry(seq, signal));
+    const entry = await withDamagedPart(seq === newest ? 'newest' : 'older', catalog.entry(seq, signal));
     if (entry === null || !isCommittedBy(entry, id)) {
       before = seq;
       return false;

@@ -5,12 +5,13 @@
 import type { CheckpointId } from '../../contract/checkpoint-manager.ts';
 import { whenDropped } from '../../contract/dropped.ts';
 import { abortError, CheckpointError, throwIfAborted } from '../../contract/errors.ts';
-import type { RandomSource } from '../../contract/files.ts';
-import type { CatalogCheckpoint, FileRecord } from '../../format/index.ts';
+import type { InputStreamOptions, RandomSource } from '../../contract/files.ts';
+import type { CatalogCheckpoint, FileRecord, Manifest } from '../../format/index.ts';
 import { requireById } from '../../plan/select.ts';
 import type { TransferOptions } from '../../transfer/index.ts';
 import { findFile, readManifest, waitAtMost } from '../records/index.ts';
 import { type RunContext, unlessRemovedMeanwhile } from '../run/index.ts';
+import type { Hold } from './hold.ts';
 import type { LeaseHolder } from './lease.ts';
 import { leaseCheckpoint } from './restore.ts';
 
@@ -23,6 +24,8 @@ export interface OpenFileParts {
   readonly run: RunContext;
   readonly checkpoint: CatalogCheckpoint;
   readonly name: string;
+  /** If the checkpoint is held, its lease is used, and no other one taken. */
+  readonly hold: Hold | undefined;
   /** If one of them fires, the file is closed. */
   readonly signals: readonly AbortSignal[];
 }
@@ -37,7 +40,8 @@ export class OpenFile {
   readonly #stop = new AbortController();
   readonly #underWay = new Set<Promise<unknown>>();
   #opened: Promise<{ readonly lease: LeaseHolder; readonly file: FileRecord }> | undefined;
-  #lease: LeaseHolder | undefined;
+  #ownedLease: LeaseHolder | undefined;
+  #lost: AbortSignal | undefined;
   #ended: Promise<void> | undefined;
   #forgetHandle: () => void = () => undefined;
 
@@ -106,22 +110,29 @@ export class OpenFile {
   }
 
   async #open(): Promise<{ lease: LeaseHolder; file: FileRecord }> {
-    const { run, checkpoint } = this.#parts;
-    const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[1]>[0]) =>
-      requireById(head.state, checkpoint.id);
-    const { lease } = await leaseCheckpoint(run, choose, this.signal);
-    this.#lease = lease;
-    lease.lost.addEventListener('abort', () => void this.end(lease.lost.reason), { once: true });
-    try {
-      return { lease, file: await this.#find() };
-    } finally {
-      lease.rest();
-    }
+    const held = await this.#parts.hold?.held;
+    const lease = held?.lease ?? (await this.#ownLease());
+    lease.lost.addEventListener('abort', this.#onAbort, { once: true });
+    this.#lost = lease.lost;
+    if (lease.lost.aborted) throw abortError(lease.lost);
+    return { lease, file: await this.#find(held?.manifest) };
   }
 
-  async #find(): Promise<FileRecord> {
+  async #ownLease(): Promise<LeaseHolder> {
+    const { run, checkpoint } = this.#parts;
+    const { lease } = await leaseCheckpoint(
+      run,
+      ({ state }) => requireById(state, checkpoint.id),
+      this.signal,
+    );
+    this.#ownedLease = lease;
+    lease.rest();
+    return lease;
+  }
+
+  async #find(known: Manifest | undefined): Promise<FileRecord> {
     const { run, checkpoint, name } = this.#parts;
-    const manifest = await readManifest(run, checkpoint, this.signal);
+    const manifest = known ?? (await readManifest(run, checkpoint, this.signal));
     const file = await findFile(run, manifest, name, this.signal);
     if (file) return file;
     throw noSuchFile(checkpoint.id, name);
@@ -130,6 +141,7 @@ export class OpenFile {
   async #end(why: CheckpointError): Promise<void> {
     const { run, signals } = this.#parts;
     for (const signal of signals) signal.removeEventListener('abort', this.#onAbort);
+    this.#lost?.removeEventListener('abort', this.#onAbort);
     this.#forgetHandle(); // the stack of `why` may refer to the handle
     this.#stop.abort(why);
     await waitAtMost(run.clock, END_TIMEOUT_MS, this.#release());
@@ -138,7 +150,7 @@ export class OpenFile {
 
   async #release(): Promise<void> {
     await Promise.allSettled(this.#underWay);
-    await this.#lease?.release(RELEASE_TIMEOUT_MS);
+    await this.#ownedLease?.release(RELEASE_TIMEOUT_MS);
   }
 
   readonly #onAbort = (event: Event): void => void this.end(abortError(event.target as AbortSignal));
@@ -150,12 +162,17 @@ function noSuchFile({ version }: CheckpointId, name: string): CheckpointError {
   });
 }
 
+interface WhatToRead {
+  readonly name: string;
+  readonly options: InputStreamOptions;
+}
+
 /**
  * The bytes of the file in order. The stream ends after the last byte, at the first error, or by
  * `cancel`.
  */
-export function inputStream(run: RunContext, open: OpenFile, name: string): ReadableStream<Uint8Array> {
-  const stream = new InputStream(run, open, name);
+export function inputStream(run: RunContext, open: OpenFile, what: WhatToRead): ReadableStream<Uint8Array> {
+  const stream = new InputStream(run, open, what);
   open.endWith(stream);
   return stream;
 }
@@ -191,9 +208,9 @@ type IteratorOptions = Parameters<ReadableStream<Uint8Array>['values']>[0];
 class InputStream extends ReadableStream<Uint8Array> {
   readonly #stop: () => Promise<void>;
 
-  constructor(run: RunContext, open: OpenFile, name: string) {
-    const stop = () => open.end(new CheckpointError('Aborted', `the stream of "${name}" was cancelled`));
-    super({ pull: pullFrom(run, open, name), cancel: stop }, { highWaterMark: 0 });
+  constructor(run: RunContext, open: OpenFile, what: WhatToRead) {
+    const stop = () => open.end(new CheckpointError('Aborted', `the stream of "${what.name}" was cancelled`));
+    super({ pull: pullFrom(run, open, what), cancel: stop }, { highWaterMark: 0 });
     this.#stop = stop;
   }
 
@@ -216,10 +233,10 @@ class InputStream extends ReadableStream<Uint8Array> {
   }
 }
 
-function pullFrom(run: RunContext, open: OpenFile, name: string) {
+function pullFrom(run: RunContext, open: OpenFile, { name, options }: WhatToRead) {
   let chunks: ReadableStreamDefaultReader<Uint8Array> | undefined;
   const next = (file: FileRecord) => {
-    chunks ??= run.transfers.stream(file, { signal: open.signal }).getReader();
+    chunks ??= run.transfers.stream(file, { signal: open.signal, part: options }).getReader();
     return chunks.read();
   };
   return async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {

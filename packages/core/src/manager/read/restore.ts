@@ -18,14 +18,8 @@ import {
   toReference,
 } from '../../format/index.ts';
 import { refersToReceipts } from '../../plan/file-lists.ts';
-import {
-  chooseCheckpoint,
-  nameMatcher,
-  nameStarts,
-  nextOlder,
-  noMatch,
-  requireLive,
-} from '../../plan/select.ts';
+import { matcherOf } from '../../plan/globs.ts';
+import { chooseCheckpoint, nameStarts, nextOlder, noMatch, requireLive } from '../../plan/select.ts';
 import { totalBytes } from '../../plan/stored-file.ts';
 import type { DownloadItem } from '../../transfer/index.ts';
 import type { Catalog, Head } from '../catalog/index.ts';
@@ -175,7 +169,7 @@ async function chooseFiles(
   const named = typeof to === 'string' || isTarget(to) ? undefined : Object.keys(to);
   const globs = only?.length ? only : undefined;
   if (!named && !globs && refersToReceipts(manifest)) return undefined;
-  const matches = globs ? nameMatcher(globs) : () => true;
+  const matches = globs ? matcherOf(globs) : () => true;
   const isNamed = new Set(named);
   const starts = named ?? (globs && nameStarts(globs));
   const found: FileRecord[] = [];

@@ -121,14 +121,13 @@ export function summaryOf(
   });
 }
 
-/** All that the records say about a checkpoint. One GET, plus those of `readSlices`. */
+/** All that the records say about a checkpoint. Costs what `readSlices` does. */
 export async function readDetails(
   run: RunParts,
-  checkpoint: CatalogCheckpoint,
+  { checkpoint, manifest }: { readonly checkpoint: CatalogCheckpoint; readonly manifest: Manifest },
   summary: CheckpointSummary,
   signal: AbortSignal | undefined,
 ): Promise<CheckpointDetails> {
-  const manifest = await readManifest(run, checkpoint, signal);
   const union = new Union();
   const writers: WriterState[] = [];
   const files: CheckpointDetails['files'][number][] = [];

@@ -44,6 +44,8 @@ export interface RunContext extends RunParts {
   readonly retention: AfterCommit;
   /** They are closed before the manager. */
   readonly openFiles: Set<OpenedFile>;
+  /** Open output streams of all its checkpoints. Each holds a share of the memory. */
+  readonly openOutputs: Set<object>;
   /** See `CheckpointManagerOptions`. */
   readonly beforeFirstSave: BeforeFirstSave | undefined;
 }

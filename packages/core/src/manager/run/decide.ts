@@ -111,7 +111,7 @@ export function unknownDecision(
  * For a call that makes several decisions. `work` adds a text to `done` for each decision that took
  * effect. If the call fails later, the context of its error lists these decisions: they stand.
  */
-export async function tellingWhatStands<T>(work: (done: string[]) => Promise<T>): Promise<T> {
+export async function withDoneInErrors<T>(work: (done: string[]) => Promise<T>): Promise<T> {
   const done: string[] = [];
   try {
     return await work(done);

@@ -1,7 +1,13 @@
 /** One run: its context, its decisions and what lies in it. */
 
-export { type AfterCommit, type BeforeFirstSave, localFiles, type RunContext } from './context.ts';
-export { askRun, decide, readRun, tellingWhatStands, unknownDecision } from './decide.ts';
+export {
+  type AfterCommit,
+  type BeforeFirstSave,
+  localFiles,
+  type OpenedFile,
+  type RunContext,
+} from './context.ts';
+export { askRun, decide, readRun, unknownDecision, withDoneInErrors } from './decide.ts';
 export { assertNotLost, assertNotOutlived, lostCatalog, NOTHING_TOLD } from './lost-catalog.ts';
 export { assertOwnEntries } from './own-entries.ts';
 export { plannedCheckpoint, plannedEvent, transferOptions } from './progress.ts';

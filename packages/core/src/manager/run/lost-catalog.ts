@@ -64,7 +64,7 @@ export async function assertNotOutlived(
       throw new CheckpointError(
         'StoreRegressed',
         `${uri} has the claim ${key}, but the catalog is only at lineage ${state.lineage}, epoch ${state.epoch}: it has lost entries, or an older catalog was restored, so nothing is written`,
-        { context: { store: uri, key, advice: [RESTORE_OR_REBUILD] } },
+        { context: { store: uri, key } },
       );
     }
   }

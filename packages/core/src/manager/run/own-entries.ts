@@ -15,9 +15,10 @@ const own = new WeakSet<Catalog>();
  * a run has no checkpoint. `Corrupt`: the newest entry has the id of another run, as after a copy
  * of that run over this one. It hides the checkpoints of this run, and a sweep would delete them.
  *
- * An entry is its own run's if it has the id in run.json. After a rebuild it has another id. Then
- * the entries that lead to it without a gap have its id too: a rebuild leaves a gap. Cost: the
- * GET of run.json, once in the life of a manager; after a rebuild a list request and another GET.
+ * An entry is its own run's if it has the id in run.json. A rebuild gives the run a new id, and
+ * leaves a gap in the numbers. So entries after a gap are the run's own if all have one id. Cost:
+ * the GET of run.json, once in the life of a manager; after a rebuild a list request and another
+ * GET.
  */
 export async function assertOwnEntries(
   run: RunContext,
@@ -62,7 +63,7 @@ function foreign({ store }: RunContext, head: Head, lowest: number, before: stri
   const message = `${key} is of run ${head.runId}, and ${catalogKey(lowest)} is of run ${before}: files of another run were copied here`;
   const advice = [
     `nothing was changed; stop all writers, and copy everything below ${store.uri} to another place before you move anything`,
-    `find out which of the two runs belongs here: what only the entries of the other one name is garbage afterwards, and \`collect\` deletes it`,
+    `find out which of the two runs belongs here; objects that only the entries of the other run name become garbage, and \`collect\` deletes them`,
     'then move the catalog entries of the other run away, and run.json if it has the id of that run',
   ];
   const context = { store: store.uri, key, catalog: 'foreign', advice };

@@ -43,21 +43,27 @@ export class OutputFiles {
   open(name: string): WritableStream<Uint8Array> {
     checkLogicalName(name);
     checkFileCount(this.#whole.size + this.#open.size + 1);
-    const openMax = planStream(this.#run.settings, this.#run.store.capabilities).streamCountMax;
-    if (this.#open.size >= openMax) {
+    const { settings, store, openOutputs } = this.#run;
+    // One is left for saves that read a stream: they would wait for as long as these stay open.
+    const openMax = Math.max(1, planStream(settings, store.capabilities).streamCountMax - 1);
+    if (openOutputs.size >= openMax) {
       throw new CheckpointError(
         'InvalidArgument',
-        `${openMax} output streams are open already: close one first, or raise bufferBytes`,
+        `${openMax} output streams of this manager are open already: close one first, or raise bufferBytes`,
       );
     }
     const output = new Output(name, this.#count++, this.#session, () => this.#onFailed(output));
     this.#open.add(output);
+    openOutputs.add(output);
     const over = output.uploaded
       .then(
         (file) => this.#onWhole(output, file),
         () => undefined, // `onFailed` has recorded the failure
       )
-      .finally(() => this.#open.delete(output));
+      .finally(() => {
+        this.#open.delete(output);
+        openOutputs.delete(output);
+      });
     const stream = streamInto(output, over, () => waitAtMost(this.#run.clock, END_TIMEOUT_MS, over));
     const forget = whenDropped(stream, () =>
       output.fail(new CheckpointError('Aborted', 'the output stream was dropped before it was closed')),

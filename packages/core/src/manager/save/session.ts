@@ -227,7 +227,7 @@ export class SaveSession {
     const result = await finaliseOnce(this.#run, this.#finaliseOptions({ ...options, timeoutMs: 0 }));
     const isCommitted = result.kind === 'committed';
     this.#isCommitted = isCommitted;
-    const missingWriters = result.kind === 'waiting' ? result.missing : [];
+    const missingWriters = result.kind === 'waiting' ? (result.missing ?? []) : [];
     options.onProgress?.(
       isCommitted
         ? { type: 'committed', id: this.id }

@@ -98,7 +98,7 @@ async function resolveSource(run: RunContext, name: string, source: SaveSource):
       throw refusal(
         `the memory of "${name}" was transferred by postMessage or structuredClone before it was saved`,
       );
-    return { name, sizeBytes: source.byteLength, source: { bytes: source } };
+    return { name, sizeBytes: source.byteLength, source: { bytes: source, sizeBytes: source.byteLength } };
   }
   if (typeof source === 'object' && source !== null && Symbol.asyncIterator in source) {
     return { name, sizeBytes: 0, source: { stream: source } };

@@ -1,0 +1,93 @@
+/** A restore to a directory, which several callers may wait for. */
+
+import { CheckpointError, type RunManager, toCheckpointError, toVersion } from '@holdfast/core';
+import type { RestoreRequest, RestoreView } from '../api/shapes.ts';
+import { problemOf } from '../problem.ts';
+import { sleepUntil } from '../sleep-until.ts';
+import { restoreShards } from './restore-shards.ts';
+
+export class RestoreJob {
+  readonly request: RestoreRequest;
+  readonly #stop = new AbortController();
+  #view: RestoreView;
+  #ended: Promise<void> = Promise.resolve();
+  #isLeftToNext = false;
+
+  constructor(request: RestoreRequest) {
+    this.request = request;
+    this.#view = {
+      restoreId: request.restoreId,
+      state: 'restoring',
+      version: null,
+      fileCount: 0,
+      sizeBytes: 0,
+      skipped: [],
+      suspicions: [],
+      error: null,
+    };
+  }
+
+  get isUnderWay(): boolean {
+    return this.#view.state === 'restoring';
+  }
+
+  /** `Unavailable`: the agent stopped it. Its successor begins it anew. */
+  view(): RestoreView {
+    if (this.#isLeftToNext && this.#view.state !== 'restored')
+      throw new CheckpointError('Unavailable', 'the agent stopped before the restore had ended');
+    return this.#view;
+  }
+
+  /** `use`: gives the manager of the run as long as the work takes. */
+  start(use: (work: (manager: RunManager) => Promise<void>) => Promise<void>): void {
+    this.#ended = use((manager) => this.#run(manager)).catch((error: unknown) => {
+      this.#view = { ...this.#view, state: 'failed', error: problemOf(error) };
+    });
+  }
+
+  async waitUntil(untilMs: number, signal: AbortSignal): Promise<void> {
+    const enough = new AbortController();
+    const sleeping = sleepUntil(untilMs, AbortSignal.any([signal, enough.signal]));
+    await Promise.race([this.#ended, sleeping]);
+    enough.abort();
+  }
+
+  async cancel(): Promise<void> {
+    this.#stop.abort(new CheckpointError('Aborted', 'the caller stopped the restore'));
+    await this.#ended;
+  }
+
+  /** Stops the work, and tells no end: the caller did not stop it. */
+  async leaveToNext(): Promise<void> {
+    this.#isLeftToNext = this.isUnderWay;
+    await this.cancel();
+  }
+
+  async #run(manager: RunManager): Promise<void> {
+    const { shard, exportAs } = this.request;
+    const signal = this.#stop.signal;
+    try {
+      const restored =
+        shard || exportAs
+          ? await restoreShards(manager, this.request, signal)
+          : await this.#restoreFiles(manager);
+      this.#view = { ...this.#view, ...restored, state: 'restored' };
+    } catch (error) {
+      throw toCheckpointError(error);
+    }
+  }
+
+  async #restoreFiles(manager: RunManager) {
+    const { version, to, only, onCorrupt, replace, mtimes } = this.request;
+    const result = await manager.restore({
+      version: version === 'latest' ? version : toVersion(BigInt(version)),
+      ...{ to, only, onCorrupt, replace, mtimes, signal: this.#stop.signal },
+    });
+    return {
+      version: String(result.version),
+      fileCount: result.fileCount,
+      sizeBytes: result.sizeBytes,
+      skipped: result.skipped.map((one) => ({ version: String(one.version), reason: one.reason })),
+    };
+  }
+}

@@ -1,0 +1,226 @@
+/**
+ * Opens the files that a trainer names. The agent has rights that a caller may lack, so it opens
+ * only what the caller may hand over: regular files of its own user, below a declared root or in
+ * the caller's staging directory, or memory of the caller's process. A path is judged by what was
+ * opened, not by its text.
+ */
+
+import { constants } from 'node:fs';
+import { lstat, readlink, realpath, stat } from 'node:fs/promises';
+import { CheckpointError, type RandomSource } from '@holdfast/core/contract';
+import { DirectFile, FileSource, fileError } from '@holdfast/local-files';
+import type { SourceFile } from '../api/shapes.ts';
+import { OpenSegment } from './descriptor-source.ts';
+
+/** What memory that is handed over must be called; see memfd_create(2). */
+const MEMORY_NAME = 'holdfast-';
+const SEGMENT_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+export interface SourceRules {
+  /** The caller's staging directory, without links. */
+  readonly stage: string;
+  /** Directories of other files, without links. */
+  readonly roots: readonly string[];
+  /** User ids whose files may be read. */
+  readonly owners: readonly number[];
+  /** Names the caller's process: its memory bears this name. */
+  readonly life: string;
+}
+
+interface OpenedFile {
+  readonly sizeBytes: number;
+  range(): RandomSource;
+}
+
+/** The open files of one save, by their names in the checkpoint. */
+export class OpenedSources {
+  readonly #files = new Map<string, OpenedFile>();
+  readonly #toClose: { close(): Promise<void> }[] = [];
+  /** Segments by path or descriptor: many files may lie in one. */
+  readonly #segments = new Map<string, Promise<OpenSegment>>();
+  readonly #rules: SourceRules;
+  #sizeBytes = 0;
+  #isClosed = false;
+
+  constructor(rules: SourceRules) {
+    this.#rules = rules;
+  }
+
+  get names(): readonly string[] {
+    return [...this.#files.keys()];
+  }
+
+  /** The sum of all files that were added, also after `close`. */
+  get sizeBytes(): number {
+    return this.#sizeBytes;
+  }
+
+  /**
+   * All or none. `InvalidArgument`, `Denied`, `NotFound`: names the file. `Aborted`: closed
+   * meanwhile.
+   */
+  async add(files: readonly SourceFile[]): Promise<void> {
+    const opened = new Map<string, OpenedFile>();
+    for (const { name, source } of files) {
+      if (this.#files.has(name) || opened.has(name)) throw twice(name);
+      opened.set(name, await this.#open(name, source));
+    }
+    if (this.#isClosed) {
+      await this.close();
+      throw new CheckpointError('Aborted', 'the save has ended');
+    }
+    for (const [name, file] of opened) {
+      this.#files.set(name, file);
+      this.#sizeBytes += file.sizeBytes;
+    }
+  }
+
+  /** The bytes of a file; may be opened repeatedly. */
+  source(name: string): RandomSource {
+    const file = this.#files.get(name);
+    if (file === undefined) throw new CheckpointError('NotFound', `this save has no file "${name}"`);
+    return file.range();
+  }
+
+  /** Safe to repeat. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#files.clear();
+    await Promise.allSettled(this.#toClose.splice(0).map((file) => file.close()));
+    const segments = [...this.#segments.values()];
+    this.#segments.clear();
+    await Promise.allSettled(segments.map(async (segment) => (await segment).close()));
+  }
+
+  async #open(name: string, source: SourceFile['source']): Promise<OpenedFile> {
+    const { offset = 0 } = source;
+    if ('pid' in source) {
+      const path = `/proc/${source.pid}/fd/${source.fd}`;
+      const segment = await this.#segment(path, () => this.#openMemory(path));
+      return part(name, segment, { offset, length: source.length });
+    }
+    const { path, length } = source;
+    if (path.startsWith(`${this.#rules.stage}/`)) {
+      const segment = await this.#segment(path, () => this.#openStaged(path));
+      return part(name, segment, { offset, length });
+    }
+    if (offset !== 0 || length !== undefined)
+      throw notAccepted(name, 'only a staged file can be saved in part: leave out offset and length');
+    const file = await this.#openBelowRoots(path);
+    this.#toClose.push(file);
+    return { sizeBytes: file.sizeBytes, range: () => unclosed(file) };
+  }
+
+  #segment(key: string, open: () => Promise<OpenSegment>): Promise<OpenSegment> {
+    const found = this.#segments.get(key);
+    if (found !== undefined) return found;
+    const opening = open();
+    this.#segments.set(key, opening);
+    opening.catch(() => this.#segments.delete(key));
+    return opening;
+  }
+
+  async #openStaged(path: string): Promise<OpenSegment> {
+    const file = await openFile(path, SEGMENT_FLAGS);
+    return this.#checked(file, path, (place) => place.startsWith(`${this.#rules.stage}/`));
+  }
+
+  async #openMemory(path: string): Promise<OpenSegment> {
+    const name = `/memfd:${MEMORY_NAME}${this.#rules.life} (deleted)`;
+    const said = await readlink(path).catch((error: unknown) => {
+      throw fileError(error, `look at ${path}`, { path });
+    });
+    // Opening another kind of file may have effects, so its name is looked at before.
+    if (said !== name) throw denied(path, `is not memory of this trainer: it is ${said}`);
+    const file = await openFile(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    return this.#checked(file, path, (place) => place === name);
+  }
+
+  async #checked(
+    file: DirectFile,
+    path: string,
+    isAllowed: (place: string) => boolean,
+  ): Promise<OpenSegment> {
+    try {
+      const [stats, place] = await Promise.all([file.stat(), file.place()]);
+      if (!stats.isFile()) throw notAccepted(path, 'is not a regular file');
+      if (place === null || !isAllowed(place)) throw denied(path, 'leads elsewhere');
+      this.#assertOwner(path, Number(stats.uid));
+      return new OpenSegment(file, path, stats);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+
+  async #openBelowRoots(path: string): Promise<FileSource> {
+    if (!path.startsWith('/')) throw notAccepted(path, 'is not an absolute path');
+    const realPath = await realpath(path).catch((error: unknown) => {
+      throw fileError(error, `open ${path}`, { path });
+    });
+    const { roots } = this.#rules;
+    if (!roots.some((root) => realPath.startsWith(root === '/' ? root : `${root}/`)))
+      throw denied(
+        path,
+        `lies outside the directories that this agent reads (${roots.join(', ') || 'none'})`,
+      );
+    const before = await lstat(path).catch(() => undefined);
+    if (before?.isSymbolicLink()) throw denied(path, 'is a symbolic link');
+    const { dev, ino, uid } = await stat(realPath, { bigint: true });
+    this.#assertOwner(path, Number(uid));
+    return FileSource.open(realPath, undefined, {
+      scanned: { realPath, dev, ino },
+      // Trainers remove old checkpoints while they are still sent.
+      mayBeRemoved: true,
+    });
+  }
+
+  #assertOwner(path: string, uid: number): void {
+    if (!this.#rules.owners.includes(uid)) throw denied(path, `belongs to user ${uid}`);
+  }
+}
+
+async function openFile(path: string, flags: number): Promise<DirectFile> {
+  try {
+    return await DirectFile.open(path, flags, { direct: false });
+  } catch (error) {
+    throw fileError(error, `open ${path}`, { path });
+  }
+}
+
+function part(
+  name: string,
+  segment: OpenSegment,
+  { offset, length = segment.sizeBytes - offset }: { offset: number; length?: number | undefined },
+): OpenedFile {
+  if (length < 0 || offset + length > segment.sizeBytes) {
+    const end = offset + Math.max(length, 0);
+    throw notAccepted(name, `ends at byte ${end} of a segment of ${segment.sizeBytes} bytes`);
+  }
+  return { sizeBytes: length, range: () => segment.range(offset, length) };
+}
+
+/** The save closes the file itself, once. */
+function unclosed(file: FileSource): RandomSource {
+  return {
+    sizeBytes: file.sizeBytes,
+    mode: file.mode,
+    mtimeMs: file.mtimeMs,
+    mayHideChanges: file.mayHideChanges,
+    readInto: (offsetBytes, buffer) => file.readInto(offsetBytes, buffer),
+    assertUnchanged: () => file.assertUnchanged(),
+    close: async () => undefined,
+  };
+}
+
+function twice(name: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', `the save names "${name}" twice`, { context: { name } });
+}
+
+function notAccepted(path: string, what: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', `${path} ${what}`, { context: { path } });
+}
+
+function denied(path: string, what: string): CheckpointError {
+  return new CheckpointError('Denied', `${path} ${what}`, { context: { path } });
+}

@@ -1,0 +1,375 @@
+/** One save of a trainer: its files, its state, and who waits for it. */
+
+import {
+  CheckpointError,
+  type CheckpointId,
+  isCheckpointError,
+  type ProgressEvent,
+  type RunManager,
+  SETTINGS,
+  systemClock,
+  toCheckpointError,
+} from '@holdfast/core/contract';
+import type { SaveView, SourceFile } from '../api/shapes.ts';
+import { problemOf } from '../problem.ts';
+import { sleepUntil } from '../sleep-until.ts';
+import type { OpenedSources } from './open-sources.ts';
+import { settle } from './settle.ts';
+
+export type SaveState = SaveView['state'];
+export type SaveGoal = 'staged' | 'delivered' | 'committed';
+
+/** In the order in which a save passes them; the others end it. */
+const PROGRESS: readonly SaveState[] = ['open', 'accepted', 'uploading', 'delivered', 'committed'];
+const REACHED_AT: Readonly<Record<SaveGoal, SaveState>> = {
+  staged: 'accepted',
+  delivered: 'delivered',
+  committed: 'committed',
+};
+
+export interface SaveFacts {
+  readonly saveId: string;
+  readonly writerId: string;
+  readonly version: bigint;
+  /** From the request on: how long it may take until the commit. */
+  readonly timeoutMs: number | undefined;
+  /** Hash of the request that began it: repeating it must say the same. */
+  readonly begunWith: string;
+}
+
+export interface SaveMeta {
+  readonly metrics?: Readonly<Record<string, number>> | undefined;
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+}
+
+/** What a save tells its writer. */
+export interface SaveHooks {
+  readonly onChange: (job: SaveJob) => void;
+  /** Removes the record by which the next agent would go on, before the end is told. */
+  readonly beforeEnd: () => Promise<void>;
+  /** Never rejects. */
+  readonly onDelivered: () => Promise<void>;
+}
+
+export class SaveJob {
+  readonly facts: SaveFacts;
+  readonly sources: OpenedSources;
+  /** Its record is in the staging directory: a restarted agent goes on with it. */
+  isRecorded = false;
+  /** Hash of the request that sealed it, if another one began it. */
+  sealedWith: string | undefined;
+  /** Those of the request that began it, until it has ended. */
+  files: readonly SourceFile[];
+  readonly #hooks: SaveHooks;
+  readonly #stop = new AbortController();
+  readonly #waiting = new Set<() => void>();
+  readonly #begunMs = systemClock.monotonicMs();
+  readonly #waitsForOthers = Promise.withResolvers<void>();
+  #running: Promise<void> = Promise.resolve();
+  #turn: Promise<void> = Promise.resolve();
+  readonly #doneBytes = new Map<string, number>();
+  #meta: SaveMeta;
+  #state: SaveState = 'open';
+  #error: CheckpointError | undefined;
+  #id: CheckpointId | undefined;
+  #referencedBytes = 0;
+  #missingWriters: readonly number[] = [];
+  #isLeftToNext = false;
+  #overdue: CheckpointError | undefined;
+  #isDeliveredBefore = false;
+
+  constructor(
+    facts: SaveFacts,
+    {
+      files,
+      sources,
+      meta,
+      hooks,
+    }: {
+      readonly files: readonly SourceFile[];
+      readonly sources: OpenedSources;
+      readonly meta: SaveMeta;
+      readonly hooks: SaveHooks;
+    },
+  ) {
+    this.facts = facts;
+    this.files = files;
+    this.sources = sources;
+    this.#meta = meta;
+    this.#hooks = hooks;
+  }
+
+  get state(): SaveState {
+    return this.#state;
+  }
+
+  /** Why it ended without a commit. */
+  get error(): CheckpointError | undefined {
+    return this.#error;
+  }
+
+  get hasEnded(): boolean {
+    return this.#state === 'committed' || !PROGRESS.includes(this.#state);
+  }
+
+  /** Its bytes survive the trainer, and are not in the store yet. */
+  get isUnderWay(): boolean {
+    return this.#state !== 'open' && !this.hasEnded;
+  }
+
+  get meta(): SaveMeta {
+    return this.#meta;
+  }
+
+  addMeta({ metrics, metadata }: SaveMeta): void {
+    this.#meta = {
+      metrics: { ...this.#meta.metrics, ...metrics },
+      metadata: { ...this.#meta.metadata, ...metadata },
+    };
+  }
+
+  /** Requests that add files, one after another: each must see what the others have added. */
+  inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#turn.then(work);
+    this.#turn = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** No more files; from now on it may begin. */
+  seal(): void {
+    this.#become('accepted');
+  }
+
+  /** Instead of sources: an earlier agent had delivered it. Call it before `seal`. */
+  noteDelivered(): void {
+    this.#isDeliveredBefore = true;
+  }
+
+  /**
+   * Uploads and commits. Resolves when the writer's next save may begin: this one has ended, or
+   * only waits for other writers. If nothing is missing, the next one could overtake its commit.
+   * Never rejects: the state tells how it ended.
+   */
+  run(manager: RunManager): Promise<void> {
+    this.#running = this.#run(manager);
+    return Promise.race([this.#running, this.#waitsForOthers.promise]);
+  }
+
+  async #run(manager: RunManager): Promise<void> {
+    if (this.#state !== 'accepted' || this.#isLeftToNext) return;
+    this.#become('uploading');
+    const { saveId, version } = this.facts;
+    if (this.#isDeliveredBefore) return this.#commitDelivered(manager);
+    const timer = this.#stopWhenOverdue();
+    const files = Object.fromEntries(this.sources.names.map((name) => [name, `${saveId}/${name}`]));
+    try {
+      const result = await manager.save({
+        version,
+        files,
+        ...this.#meta,
+        timeoutMs: this.#leftMs(),
+        signal: this.#stop.signal,
+        onProgress: (event) => this.#note(event),
+      });
+      await this.#committed(result.id, result.referencedBytes);
+    } catch (error) {
+      await this.#failed(error, manager);
+    } finally {
+      clearTimeout(timer);
+      await this.sources.close();
+    }
+  }
+
+  /** Ends it, unless it has ended or its decision stands. */
+  async cancel(why: CheckpointError): Promise<void> {
+    if (this.hasEnded) return;
+    this.#stop.abort(why);
+    if (this.#state === 'uploading' || this.#state === 'delivered') {
+      await this.reached('committed', systemClock.monotonicMs() + 5000);
+      return;
+    }
+    await this.#end('cancelled', why);
+    await this.sources.close();
+  }
+
+  /**
+   * Stops the work, and ends nothing: the next agent goes on with it. Until then the trainer must
+   * not use the segment again, so it is told of no end. Only a commit that was decided already is.
+   */
+  async leaveToNext(why: CheckpointError): Promise<void> {
+    this.#isLeftToNext = true;
+    this.#stop.abort(why);
+    await this.#running;
+  }
+
+  cancelByCaller(): Promise<void> {
+    return this.cancel(new CheckpointError('Aborted', 'the trainer cancelled the save'));
+  }
+
+  /** A save that never began because its writer could not join. */
+  async fail(error: unknown): Promise<void> {
+    if (this.hasEnded || this.#isLeftToNext) return;
+    await this.#endWith(toCheckpointError(error));
+    await this.sources.close();
+  }
+
+  /**
+   * Resolves when the goal is reached, when it cannot be reached any more, or at the time given.
+   */
+  async reached(goal: SaveGoal, untilMs: number, signal?: AbortSignal): Promise<void> {
+    const isReached = () =>
+      this.hasEnded || PROGRESS.indexOf(this.#state) >= PROGRESS.indexOf(REACHED_AT[goal]);
+    if (isReached()) return;
+    const enough = new AbortController();
+    const check = () => isReached() && enough.abort();
+    this.#waiting.add(check);
+    try {
+      await sleepUntil(untilMs, signal ? AbortSignal.any([signal, enough.signal]) : enough.signal);
+    } finally {
+      this.#waiting.delete(check);
+    }
+  }
+
+  view(): SaveView {
+    const { saveId, writerId, version } = this.facts;
+    const { sizeBytes } = this.sources;
+    const id = this.#id;
+    return {
+      saveId,
+      writerId,
+      version: String(version),
+      state: this.#state,
+      durability: this.#durability(),
+      sizeBytes,
+      doneBytes: this.#state === 'committed' ? sizeBytes : sumOf(this.#doneBytes),
+      referencedBytes: this.#referencedBytes,
+      id: id ? { lineage: id.lineage, epoch: id.epoch, version: String(id.version) } : null,
+      missingWriters: [...this.#missingWriters],
+      error: this.#error ? problemOf(this.#error) : null,
+    };
+  }
+
+  /** The wait for other writers has the same end. */
+  #stopWhenOverdue(): NodeJS.Timeout | undefined {
+    const { version, timeoutMs } = this.facts;
+    const stop = () => {
+      if (this.#state !== 'uploading') return;
+      this.#overdue = new CheckpointError(
+        'TimedOut',
+        `version ${version} was not delivered within ${timeoutMs} ms`,
+      );
+      this.#stop.abort(this.#overdue);
+    };
+    const leftMs = this.#leftMs();
+    return leftMs === undefined ? undefined : setTimeout(stop, leftMs);
+  }
+
+  #leftMs(): number | undefined {
+    const { timeoutMs } = this.facts;
+    if (timeoutMs === undefined) return undefined;
+    return Math.max(0, this.#begunMs + timeoutMs - systemClock.monotonicMs());
+  }
+
+  #durability(): SaveView['durability'] {
+    if (this.#state === 'committed') return 'committed';
+    return this.isUnderWay ? 'staged' : 'none';
+  }
+
+  #note(event: ProgressEvent): void {
+    if (event.type === 'bytes') this.#doneBytes.set(event.name, event.doneBytes);
+    if (event.type === 'delivered' && this.#state === 'uploading') void this.#noteDelivered();
+    if (event.type !== 'delivered' && event.type !== 'waiting') return;
+    this.#missingWriters = event.missingWriters;
+    if (event.missingWriters.length > 0) this.#waitsForOthers.resolve();
+  }
+
+  /** First the record, then the trainer, which may change its files as soon as it is told. */
+  async #noteDelivered(): Promise<void> {
+    await this.#hooks.onDelivered();
+    if (this.#state === 'uploading') this.#become('delivered');
+  }
+
+  /**
+   * An earlier agent had delivered it, and the sources may be gone: the receipt is in the store.
+   */
+  async #commitDelivered(manager: RunManager): Promise<void> {
+    const { version } = this.facts;
+    this.#become('delivered');
+    const { signal } = this.#stop;
+    try {
+      await manager.join();
+      const { id } = await manager.commit({ version, timeoutMs: 0, signal }).catch((error: unknown) => {
+        if (!isCheckpointError(error, 'Incomplete')) throw error;
+        this.#waitsForOthers.resolve();
+        const timeoutMs = this.#leftMs() ?? SETTINGS.commitTimeoutMs.default;
+        return manager.commit({ version, timeoutMs, signal });
+      });
+      await this.#committed(id, 0);
+    } catch (error) {
+      await this.#failed(error, manager);
+    }
+  }
+
+  /** Finds out what an unanswered decision came to before the writer saves again. */
+  async #failed(error: unknown, manager: RunManager): Promise<void> {
+    if (this.#isLeftToNext) return;
+    const failure = toCheckpointError(error);
+    if (!isCheckpointError(failure, 'OutcomeUnknown')) {
+      await this.#endWith(this.#overdue ?? failure);
+      return;
+    }
+    const { version } = this.facts;
+    const settled = await settle(manager, failure, { version, signal: this.#stop.signal });
+    if (settled.id) await this.#committed(settled.id, 0);
+    else if (!this.#isLeftToNext) await this.#endWith(settled.error);
+  }
+
+  async #committed(id: CheckpointId, referencedBytes: number): Promise<void> {
+    await this.#hooks.beforeEnd();
+    this.#id = id;
+    this.#referencedBytes = referencedBytes;
+    this.#missingWriters = [];
+    this.#become('committed');
+  }
+
+  async #endWith(error: CheckpointError): Promise<void> {
+    const { missing } = error.context;
+    if (missing) this.#missingWriters = missing.map(({ writer }) => writer);
+    await this.#end(stateOf(error, this.#stop.signal), error);
+  }
+
+  async #end(state: SaveState, error: CheckpointError): Promise<void> {
+    await this.#hooks.beforeEnd();
+    this.#error = error;
+    this.#become(state);
+  }
+
+  #become(state: SaveState): void {
+    this.#state = state;
+    if (this.hasEnded) this.#forget();
+    this.#hooks.onChange(this);
+    for (const check of [...this.#waiting]) check();
+  }
+
+  /** Ended saves are told for long, and their files are many. */
+  #forget(): void {
+    const doneBytes = sumOf(this.#doneBytes);
+    this.#doneBytes.clear();
+    this.#doneBytes.set('', doneBytes);
+    this.files = [];
+    this.#meta = {};
+  }
+}
+
+function stateOf(error: CheckpointError, stop: AbortSignal): SaveState {
+  if (error.code === 'Fenced') return 'fenced';
+  if (error.code === 'Incomplete') return 'incomplete';
+  if (error.code === 'OutcomeUnknown') return 'outcomeUnknown';
+  return stop.aborted && error.code !== 'TimedOut' ? 'cancelled' : 'failed';
+}
+
+function sumOf(counts: ReadonlyMap<string, number>): number {
+  let sum = 0;
+  for (const count of counts.values()) sum += count;
+  return sum;
+}

@@ -1,0 +1,359 @@
+/** One life of one writer: its manager, its saves one after another, and those who listen. */
+
+import { createHash } from 'node:crypto';
+import {
+  CheckpointError,
+  type CheckpointSummary,
+  isCheckpointError,
+  type JoinResult,
+  type LocalFiles,
+  type RunManager,
+  systemClock,
+  toVersion,
+} from '@holdfast/core';
+import { localFiles } from '@holdfast/local-files';
+import type { SaveRequest, SealRequest, WriterView } from './api/shapes.ts';
+import { OpenedSources, type SourceRules } from './saves/open-sources.ts';
+import { type SaveHooks, SaveJob } from './saves/save-job.ts';
+import type { SealRecord, Stage, WriterRecord } from './staging/stage.ts';
+
+/** Each holds its files open. */
+const OPEN_SAVES_MAX = 64;
+/** Ended saves that a writer still tells about. A trainer may ask for each of them much later. */
+const ENDED_KEPT = 1024;
+
+export interface WriterParts {
+  readonly join: WriterRecord;
+  readonly stage: Stage;
+  readonly rules: Pick<SourceRules, 'roots' | 'owners'>;
+  /** Opens the manager of the run, with files that only this writer's saves have. */
+  readonly open: (files: LocalFiles) => Promise<RunManager>;
+  /** A save has changed. */
+  readonly onSave: (job: SaveJob) => void;
+  /** The writer has ended, and so have all its saves. */
+  readonly onEnd: () => void;
+}
+
+export function writerIdOf({ uri, attempt, index, life }: WriterRecord): string {
+  const facts = JSON.stringify([uri, attempt, index, life]);
+  return createHash('sha256').update(facts).digest('hex').slice(0, 32);
+}
+
+export class Writer {
+  readonly id: string;
+  readonly join: WriterRecord;
+  readonly #parts: WriterParts;
+  readonly #saves = new Map<string, SaveJob>();
+  /** Their records in the stage. */
+  readonly #sealed = new Map<string, SealRecord>();
+  readonly #listeners = new Set<(job: SaveJob) => void>();
+  #manager: Promise<RunManager> | undefined;
+  #queue: Promise<void> = Promise.resolve();
+  #isPrepared = false;
+  #hasLeft = false;
+  #silentSinceMs = systemClock.monotonicMs();
+  #isClosed = false;
+  #ending: Promise<void> | undefined;
+
+  constructor(parts: WriterParts) {
+    this.#parts = parts;
+    this.join = parts.join;
+    this.id = writerIdOf(parts.join);
+  }
+
+  /** Since when no connection stands for the trainer; by a monotonic clock. */
+  get silentSinceMs(): number {
+    return this.#silentSinceMs;
+  }
+
+  get isConnected(): boolean {
+    return this.#listeners.size > 0;
+  }
+
+  /** Set once it ends; resolves when nothing of it is left. */
+  get ending(): Promise<void> | undefined {
+    return this.#ending;
+  }
+
+  get saves(): readonly SaveJob[] {
+    return [...this.#saves.values()].reverse();
+  }
+
+  /** It does not end when its saves have ended. Not for one that is ending. */
+  comeBack(): void {
+    this.#hasLeft = false;
+    this.#silentSinceMs = systemClock.monotonicMs();
+  }
+
+  /** `WorldSizeMismatch`: the trainer now says another number of writers. */
+  assertCount(count: number): void {
+    const { index, attempt, count: known } = this.join;
+    if (count === known) return;
+    const message = `writer ${index} of attempt "${attempt}" joined as one of ${known}, and now says ${count}`;
+    throw new CheckpointError('WorldSizeMismatch', message);
+  }
+
+  /** Enters the run. */
+  async enter(): Promise<JoinResult & { latest: CheckpointSummary | null }> {
+    this.comeBack();
+    await this.#prepareIfThereIsRoom();
+    try {
+      const manager = await this.#opened();
+      const joined = await manager.join();
+      const latest = await manager.latest();
+      return { ...joined, latest: latest?.summary ?? null };
+    } catch (error) {
+      if (this.#saves.size === 0) await this.leave();
+      throw error;
+    }
+  }
+
+  /** Opens the sources before it resolves. `Conflict`: the id was used for another save. */
+  save(request: SaveRequest): Promise<SaveJob> {
+    return this.#save(request, { begunWith: fingerprintOf(request) });
+  }
+
+  async #save(request: SaveRequest, { begunWith, sealedWith }: Fingerprints): Promise<SaveJob> {
+    const known = this.#saves.get(request.saveId);
+    if (known) {
+      if (known.facts.begunWith === begunWith) return known;
+      throw new CheckpointError('Conflict', `save ${request.saveId} was begun with other content`);
+    }
+    if (this.saves.filter(({ state }) => state === 'open').length >= OPEN_SAVES_MAX)
+      throw new CheckpointError(
+        'InvalidArgument',
+        `this writer has ${OPEN_SAVES_MAX} saves that are not sealed`,
+      );
+    const job = this.#begin(request, begunWith);
+    job.sealedWith = sealedWith;
+    try {
+      await job.inTurn(async () => {
+        await job.sources.add(request.files);
+        if (request.sealed) await this.#seal(job, request);
+      });
+    } catch (error) {
+      this.#saves.delete(request.saveId);
+      await job.sources.close();
+      throw error;
+    }
+    return job;
+  }
+
+  /** Goes on with what an earlier agent had sealed. */
+  async resume(record: SealRecord): Promise<void> {
+    const { isDelivered, begunWith, sealedWith, ...request } = record;
+    if (!isDelivered) {
+      await this.#save(request, { begunWith, sealedWith });
+      return;
+    }
+    // Its sources may have changed since: the trainer was told that they may.
+    const job = this.#begin(request, begunWith);
+    job.sealedWith = sealedWith;
+    this.#sealed.set(request.saveId, record);
+    job.isRecorded = true;
+    job.noteDelivered();
+    this.#start(job);
+  }
+
+  /**
+   * `InvalidArgument`: it is sealed already, and this call brings other files. If it has ended
+   * before: the error of its end.
+   */
+  seal(job: SaveJob, request: SealRequest): Promise<void> {
+    return job.inTurn(() => this.#sealWith(job, request));
+  }
+
+  async #sealWith(job: SaveJob, request: SealRequest): Promise<void> {
+    const { files = [], metrics, metadata } = request;
+    const sealedWith = hashOf(request);
+    if (job.state !== 'open') {
+      // It was never sealed: its end is the answer, such as the stop of this agent.
+      if (job.sealedWith === undefined && job.error) throw job.error;
+      if (files.length === 0 || job.sealedWith === sealedWith) return;
+      throw new CheckpointError(
+        'InvalidArgument',
+        `save ${job.facts.saveId} is ${job.state}: no file can be added`,
+      );
+    }
+    await job.sources.add(files);
+    job.addMeta({ metrics, metadata });
+    job.sealedWith = sealedWith;
+    const { saveId, version, timeoutMs } = job.facts;
+    const whole = { saveId, version: String(version), files: [...job.files, ...files], timeoutMs };
+    await this.#seal(job, { ...whole, ...job.meta, sealed: true });
+  }
+
+  hasSave(saveId: string): boolean {
+    return this.#saves.has(saveId);
+  }
+
+  job(saveId: string): SaveJob {
+    const job = this.#saves.get(saveId);
+    if (job) return job;
+    throw new CheckpointError('NotFound', `writer ${this.id} has no save ${saveId}`);
+  }
+
+  /** Returns a function that stops listening. With the last one the writer has ended. */
+  listen(listener: (job: SaveJob) => void): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return;
+      this.#silentSinceMs = systemClock.monotonicMs();
+      void this.leave();
+    };
+  }
+
+  /** Unsealed saves are dropped, sealed ones go on. */
+  async leave(): Promise<void> {
+    this.#hasLeft = true;
+    const why = new CheckpointError('Aborted', 'the trainer has left before it sealed the save');
+    await Promise.all(this.saves.filter(({ state }) => state === 'open').map((job) => job.cancel(why)));
+    await this.#removeIfDone();
+  }
+
+  /** Stops everything. Sealed saves stay in the stage, for the next agent. */
+  async close(why: CheckpointError): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all(
+      this.saves.map((job) => (job.state === 'open' ? job.cancel(why) : job.leaveToNext(why))),
+    );
+    await (await this.#manager?.catch(() => undefined))?.close();
+  }
+
+  view(): WriterView {
+    const { uri, attempt, index, count, pid } = this.join;
+    const saves = this.saves.map((job) => job.view());
+    return { writerId: this.id, uri, attempt, index, count, pid, isConnected: this.isConnected, saves };
+  }
+
+  /** Makes its directory again if another program has removed it. */
+  async keepStage(): Promise<void> {
+    if (this.#ending || this.#isClosed || (await this.#parts.stage.isThere(this.id))) return;
+    await this.#prepareIfThereIsRoom();
+  }
+
+  /** A full stage keeps no trainer from joining: it may save from other memory. */
+  async #prepareIfThereIsRoom(): Promise<void> {
+    try {
+      await this.#prepare();
+    } catch (error) {
+      if (!isCheckpointError(error, 'StorageFull')) throw error;
+    }
+  }
+
+  async #prepare(): Promise<void> {
+    await this.#parts.stage.prepare(this.id, this.join);
+    this.#isPrepared = true;
+  }
+
+  #begin(request: SaveRequest, begunWith: string): SaveJob {
+    const { saveId, files, metrics, metadata, timeoutMs } = request;
+    const sources = new OpenedSources({
+      ...this.#parts.rules,
+      stage: this.#parts.stage.pathOf(this.id),
+      life: this.join.life,
+    });
+    const version = toVersion(BigInt(request.version));
+    const facts = { saveId, writerId: this.id, version, timeoutMs, begunWith };
+    const hooks: SaveHooks = {
+      onChange: (changed) => this.#changed(changed),
+      beforeEnd: () => this.#parts.stage.unseal(this.id, saveId).catch(() => undefined),
+      onDelivered: () => this.#noteDelivered(saveId),
+    };
+    const job = new SaveJob(facts, { files, sources, meta: { metrics, metadata }, hooks });
+    this.#saves.set(saveId, job);
+    return job;
+  }
+
+  async #seal(job: SaveJob, request: SaveRequest): Promise<void> {
+    const isNamed = request.files.every(({ source }) => 'path' in source);
+    // Memory ends with this process, so a record could promise nothing.
+    if (isNamed) {
+      if (!this.#isPrepared || !(await this.#parts.stage.isThere(this.id))) await this.#prepare();
+      const { sealedWith } = job;
+      const record = { ...request, isDelivered: false, begunWith: job.facts.begunWith, sealedWith };
+      await this.#parts.stage.seal(this.id, record);
+      this.#sealed.set(request.saveId, record);
+    }
+    job.isRecorded = isNamed;
+    this.#start(job);
+  }
+
+  #start(job: SaveJob): void {
+    job.seal();
+    this.#queue = this.#queue.then(() => this.#run(job));
+  }
+
+  /** If the record cannot be written, a restarted agent needs the sources again. */
+  async #noteDelivered(saveId: string): Promise<void> {
+    const record = this.#sealed.get(saveId);
+    if (record === undefined || this.#isClosed) return;
+    await this.#parts.stage.seal(this.id, { ...record, isDelivered: true }).catch(() => undefined);
+    // It may have ended meanwhile.
+    if (this.#saves.get(saveId)?.hasEnded !== false)
+      await this.#parts.stage.unseal(this.id, saveId).catch(() => undefined);
+  }
+
+  async #run(job: SaveJob): Promise<void> {
+    try {
+      await job.run(await this.#opened());
+    } catch (error) {
+      await job.fail(error);
+    }
+  }
+
+  #opened(): Promise<RunManager> {
+    if (this.#manager !== undefined) return this.#manager;
+    const opening = this.#parts.open({
+      ...localFiles,
+      openSource: async (path) => {
+        const slash = path.indexOf('/');
+        return this.job(path.slice(0, slash)).sources.source(path.slice(slash + 1));
+      },
+    });
+    this.#manager = opening;
+    opening.catch(() => {
+      this.#manager = undefined;
+    });
+    return opening;
+  }
+
+  #changed(job: SaveJob): void {
+    this.#parts.onSave(job);
+    for (const listener of this.#listeners) listener(job);
+    if (job.hasEnded && !this.#isClosed) void this.#ended(job);
+  }
+
+  async #ended({ facts: { saveId } }: SaveJob): Promise<void> {
+    this.#sealed.delete(saveId);
+    const ended = [...this.#saves.values()].filter(({ hasEnded }) => hasEnded);
+    for (const old of ended.slice(0, -ENDED_KEPT)) this.#saves.delete(old.facts.saveId);
+    await this.#removeIfDone();
+  }
+
+  async #removeIfDone(): Promise<void> {
+    if (!this.#hasLeft || this.isConnected || this.#isClosed) return;
+    if (this.saves.some(({ hasEnded }) => !hasEnded)) return;
+    this.#ending ??= this.#end();
+    await this.#ending;
+  }
+
+  async #end(): Promise<void> {
+    await (await this.#manager?.catch(() => undefined))?.close();
+    await this.#parts.stage.remove(this.id).catch(() => undefined);
+    this.#parts.onEnd();
+  }
+}
+
+interface Fingerprints {
+  readonly begunWith: string;
+  readonly sealedWith?: string | undefined;
+}
+
+function fingerprintOf({ sealed: _, ...content }: SaveRequest): string {
+  return hashOf(content);
+}
+
+function hashOf(content: object): string {
+  return createHash('sha256').update(JSON.stringify(content)).digest('hex');
+}

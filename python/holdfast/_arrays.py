@@ -1,0 +1,248 @@
+"""Finds the type, shape and bytes of an array of any library, without importing that library.
+
+Only arrays whose elements must be reordered need NumPy.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, NamedTuple, Optional
+
+from . import _dtypes
+from .errors import InvalidArgument, Unsupported
+
+CopyInto = Callable[[memoryview], None]
+
+
+class ArraySource(NamedTuple):
+    """An array that can be copied into a segment."""
+
+    #: As in a safetensors file.
+    dtype: str
+    shape: tuple[int, ...]
+    #: Copies the elements, little-endian and in C order, to the beginning of a view.
+    copy_into: CopyInto
+
+    @property
+    def size(self) -> int:
+        """Bytes of all elements."""
+        return count_of(self.shape) * _dtypes.ITEM_BYTES[self.dtype]
+
+
+def count_of(shape: tuple[int, ...]) -> int:
+    """Elements of an array with this shape."""
+    count = 1
+    for side in shape:
+        count *= side
+    return count
+
+
+def find_array(name: str, value: Any) -> ArraySource:
+    """Describes ``value``, which is not copied yet.
+
+    ``InvalidArgument``: it is no array, is not in this machine's memory, or has a type that
+    safetensors does not have. ``Unsupported``: it needs NumPy, which is not installed.
+    """
+    if hasattr(value, "data_ptr") and hasattr(value, "element_size"):
+        return _tensor(name, value)
+    if is_numpy_scalar(value):
+        # Its interface describes a temporary array, whose memory is free as soon as it was asked for.
+        return _numpy_like(name, with_numpy(name, "is a scalar").array(value))
+    if hasattr(value, "__array_interface__"):
+        return _numpy_like(name, value)
+    if hasattr(value, "__dlpack__"):
+        from ._dlpack import dlpack_array
+
+        return dlpack_array(name, value)
+    if hasattr(value, "__cuda_array_interface__"):
+        raise not_in_memory(name, "a GPU")
+    try:
+        view = memoryview(value)
+    except TypeError:
+        raise InvalidArgument(
+            f"array {name!r} is of type {_type_name(value)}, which is no array; "
+            "accepted are NumPy arrays, CPU tensors, and objects with __dlpack__ or the buffer "
+            "protocol"
+        ) from None
+    return _buffer(name, view)
+
+
+def is_numpy_scalar(value: object) -> bool:
+    """A number of NumPy that is no array, such as ``numpy.float64(1)``."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.generic)
+
+
+def _type_name(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
+
+
+def not_in_memory(name: str, device: object) -> InvalidArgument:
+    return InvalidArgument(
+        f"array {name!r} is on {device}; copy it to this machine's memory first, "
+        "for example with tensor.cpu()"
+    )
+
+
+def unknown_type(name: str, dtype: object) -> InvalidArgument:
+    return InvalidArgument(
+        f"array {name!r} has the type {dtype}, which safetensors does not have; "
+        f"accepted are {_dtypes.ACCEPTED}"
+    )
+
+
+def with_numpy(name: str, why: str) -> Any:
+    """The module ``numpy``."""
+    numpy = optional_module("numpy")
+    if numpy is None:
+        raise Unsupported(
+            f"array {name!r} {why}; install numpy, or pass a C-contiguous little-endian array"
+        )
+    return numpy
+
+
+def optional_module(name: str) -> Any:
+    """A module that this package does not require. ``None``: it is not installed."""
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+def raw_copy(owner: object, address: int, size: int) -> CopyInto:
+    """Copies from an address that stays valid as long as ``owner`` lives."""
+
+    def copy_into(target: memoryview) -> None:
+        from ._memory import copy_from_address
+
+        copy_from_address(target, address, size)
+        keep_alive(owner)
+
+    return copy_into
+
+
+def keep_alive(_owner: object) -> None:
+    """Keeps its argument alive until here."""
+
+
+def require_plain_tensor(name: str, tensor: Any) -> None:
+    """``InvalidArgument``: the tensor is distributed or not dense, or is not in this machine's memory."""
+    if hasattr(tensor, "to_local"):
+        raise InvalidArgument(
+            f"array {name!r} is distributed over processes; pass its own part, tensor.to_local()"
+        )
+    if str(tensor.device.type) != "cpu":
+        raise not_in_memory(name, tensor.device)
+    if str(getattr(tensor, "layout", "torch.strided")) != "torch.strided":
+        raise InvalidArgument(f"array {name!r} has the layout {tensor.layout}; pass a dense tensor")
+
+
+def unresolved_marks(tensor: Any) -> list[str]:
+    """The methods that copy what is only a mark on the memory of another tensor.
+
+    Conjugates and negatives are such marks.
+    """
+    marks = (("is_conj", "resolve_conj"), ("is_neg", "resolve_neg"))
+    return [resolve for mark, resolve in marks if hasattr(tensor, mark) and getattr(tensor, mark)()]
+
+
+def _tensor(name: str, tensor: Any) -> ArraySource:
+    """A ``torch.Tensor``, or an object of that shape."""
+    require_plain_tensor(name, tensor)
+    dtype = _dtypes.of_torch(tensor.dtype)
+    if dtype is None:
+        raise unknown_type(name, tensor.dtype)
+    shape = tuple(int(side) for side in tensor.shape)
+
+    def copy_into(target: memoryview) -> None:
+        whole = tensor
+        for resolve in unresolved_marks(tensor):
+            whole = getattr(whole, resolve)()
+        if not whole.is_contiguous():
+            whole = whole.contiguous()
+        size = count_of(shape) * _dtypes.ITEM_BYTES[dtype]
+        raw_copy(whole, int(whole.data_ptr()) if size else 0, size)(target)
+
+    return ArraySource(dtype, shape, copy_into)
+
+
+def _numpy_like(name: str, value: Any) -> ArraySource:
+    if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "mask"):
+        raise InvalidArgument(f"array {name!r} is masked; pass value.filled(…) or value.data")
+    interface: dict[str, Any] = value.__array_interface__
+    typestr: str = interface["typestr"]
+    if typestr[1:2] == "O":
+        raise InvalidArgument(
+            f"array {name!r} holds Python objects; pass an array of numbers, or pickle it into "
+            "a buffer"
+        )
+    dtype_name = str(getattr(getattr(value, "dtype", None), "name", ""))
+    dtype = _dtypes.of_numpy(typestr, dtype_name)
+    if dtype is None:
+        raise unknown_type(name, dtype_name or typestr)
+    shape = tuple(int(side) for side in interface["shape"])
+    item_bytes = _dtypes.ITEM_BYTES[dtype]
+    is_little = item_bytes == 1 or typestr[0] in "<|"
+    is_row = is_contiguous(shape, interface.get("strides"), item_bytes)
+    data = interface.get("data")
+    if is_little and is_row and isinstance(data, tuple):
+        return ArraySource(dtype, shape, raw_copy(value, data[0], count_of(shape) * item_bytes))
+    why = "is big-endian" if not is_little else "is not contiguous"
+    return ArraySource(dtype, shape, _by_numpy(name, value, dtype, why))
+
+
+def _by_numpy(name: str, value: Any, dtype: str, why: str) -> CopyInto:
+    """Copies what is not in the order of the file, element by element, in one pass."""
+    numpy = with_numpy(name, why)
+
+    def copy_into(target: memoryview) -> None:
+        source = numpy.asarray(value)
+        known = _dtypes.NUMPY_TYPES.get(dtype)
+        there = numpy.dtype(known) if known else source.dtype
+        numpy.copyto(numpy.ndarray(source.shape, there, buffer=target), source, casting="equiv")
+
+    return copy_into
+
+
+def is_contiguous(
+    shape: tuple[int, ...], strides: Optional[tuple[int, ...]], item_bytes: int
+) -> bool:
+    """Whether the elements are in C order without gaps. ``strides`` in bytes; ``None``: they are."""
+    if strides is None or 0 in shape:
+        return True
+    expected = item_bytes
+    for side, stride in zip(reversed(shape), reversed(strides)):
+        if side != 1 and stride != expected:
+            return False
+        expected *= side
+    return True
+
+
+def _buffer(name: str, view: memoryview) -> ArraySource:
+    order, letters = _split_format(view.format)
+    dtype = _dtypes.of_buffer(letters, view.itemsize)
+    if dtype is None:
+        if letters == "O":
+            raise InvalidArgument(f"array {name!r} holds Python objects; pass an array of numbers")
+        raise unknown_type(name, view.format)
+    shape = tuple(view.shape or ())
+    if view.itemsize > 1 and order == "big":
+        return ArraySource(dtype, shape, _by_numpy(name, view, dtype, "is big-endian"))
+    if not view.c_contiguous:
+        return ArraySource(dtype, shape, _by_numpy(name, view, dtype, "is not contiguous"))
+
+    def copy_into(target: memoryview) -> None:
+        from ._memory import copy_buffer
+
+        copy_buffer(target, view)
+
+    return ArraySource(dtype, shape, copy_into)
+
+
+def _split_format(text: str) -> tuple[str, str]:
+    """The byte order of a buffer's format, and its letters."""
+    if text[:1] in ("<", ">", "!", "=", "@"):
+        return {"<": "little", ">": "big", "!": "big"}.get(text[0], sys.byteorder), text[1:]
+    return sys.byteorder, text

@@ -1,0 +1,87 @@
+"""The stream of a writer's events, whose closing tells each side that the other has gone."""
+
+from __future__ import annotations
+
+import http.client
+import select
+import socket
+from contextlib import suppress
+from typing import Optional
+
+from ._http import Connection
+from ._link import Link
+from .errors import NotFound, ProtocolError
+
+_PIECE_BYTES = 65536
+
+
+class Events:
+    """An open stream. Its lines are not parsed: that there are some is the news."""
+
+    def __init__(
+        self, connection: Connection, sock: socket.socket, response: http.client.HTTPResponse
+    ) -> None:
+        self._connection = connection
+        self._sock = sock
+        self._response = response
+
+    def look(self) -> Optional[bool]:
+        """Whether there was news since the last look. ``None``: the agent has ended the stream."""
+        has_news = False
+        while True:
+            try:
+                piece = self._sock.recv(_PIECE_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return has_news
+            except OSError:
+                return None
+            if piece == b"":
+                return None
+            has_news = True
+
+    def wait(self, seconds: float) -> None:
+        """Waits until there is news, or the stream has ended."""
+        with suppress(OSError, ValueError):
+            poll = select.poll()
+            poll.register(self._sock, select.POLLIN)
+            poll.poll(seconds * 1000)
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Waits until the agent ends the stream. News does not end the wait."""
+        with suppress(OSError, ValueError):
+            poll = select.poll()
+            poll.register(self._sock, select.POLLRDHUP)
+            poll.poll(seconds * 1000)
+
+    def close(self, is_shared: bool = False) -> None:
+        """Ends the stream. ``is_shared``: only in this child of a fork."""
+        with suppress(OSError, ValueError):
+            if not is_shared:
+                # A thread that waits for the end would keep a socket open that is only closed.
+                self._sock.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError, ValueError):
+            self._response.close()
+        self._connection.close()
+        self._sock.close()
+
+
+def open_events(link: Link, writer_id: str, deadline: float) -> Optional[Events]:
+    """Opens the stream. ``None``: the agent has gone. ``NotFound``: it does not know the writer."""
+    connection = link.open(deadline)
+    sock = connection.sock
+    assert sock is not None
+    path = f"/v1/writers/{writer_id}/events"
+    try:
+        response = connection.ask("GET", path, None, deadline, is_last=True)
+        if response.status == 404:
+            raise NotFound(f"the agent does not know the writer {writer_id}")
+        if response.status != 200:
+            raise ProtocolError(f"GET {path}: status {response.status}")
+    except OSError:
+        connection.close()
+        return None
+    except BaseException:
+        connection.close()
+        raise
+    sock.setblocking(False)
+    return Events(connection, sock, response)

@@ -1,0 +1,55 @@
+"""Brings staged saves to the next agent while the trainer computes and makes no call."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Optional
+
+from .errors import Fenced, HoldfastError
+
+if TYPE_CHECKING:
+    from ._writer import Writer
+
+log = logging.getLogger("holdfast")
+
+# How long a run that was dropped without `close` stays joined.
+_LOOK_SECONDS = 5.0
+# Calls of the trainer get their turn after this long.
+_TURN_SECONDS = 1.0
+
+
+def keep(writer: Writer) -> threading.Thread:
+    """Starts the thread of a writer. It sleeps until the agent ends the stream of events."""
+    thread = threading.Thread(
+        target=_watch, args=(weakref.ref(writer),), name="holdfast-keeper", daemon=True
+    )
+    thread.start()
+    return thread
+
+
+def _watch(reference: weakref.ref[Writer]) -> None:
+    while True:
+        writer: Optional[Writer] = reference()
+        if writer is None or writer.has_left:
+            return
+        if writer.is_settled() or not writer.has_unfinished:
+            events = writer.events
+            del writer
+            if events is None:
+                time.sleep(_TURN_SECONDS)
+            else:
+                events.wait_for_end(_LOOK_SECONDS)
+            continue
+        try:
+            writer.ensure(time.monotonic() + _TURN_SECONDS)
+        except Fenced:
+            # The next call of the trainer gets the same answer, and raises it.
+            return
+        except HoldfastError as error:
+            log.debug("the agent is not back yet: %r", error)
+            # The next turn, or a call of the trainer, finds an agent.
+            del writer
+            time.sleep(_TURN_SECONDS)

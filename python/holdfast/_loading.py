@@ -1,0 +1,186 @@
+"""Reads arrays out of a safetensors file of a checkpoint."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
+from . import _dtypes
+from ._arrays import (
+    is_contiguous,
+    is_numpy_scalar,
+    optional_module,
+    require_plain_tensor,
+    unresolved_marks,
+)
+from ._reader import Reader, Version
+from ._safetensors import LENGTH_BYTES, Entry, header_bytes, parse_header
+from .errors import InvalidArgument, NotFound
+
+# The header of most models is shorter. Then one request reads it with its length.
+_FIRST_BYTES = 64 << 10
+
+
+def load_arrays(
+    reader: Reader,
+    version: Optional[int],
+    name: str,
+    into: Optional[Mapping[str, Any]],
+    deadline: float,
+    timeout: float,
+) -> dict[str, Any]:
+    """See ``Run.load_arrays``. ``deadline``: of the first answers. ``timeout``: of each read."""
+    found, file = reader.find(version, name, deadline)
+    size = file.size_bytes
+    entries = _entries(reader, found, name, size, timeout)
+    if into is not None:
+        return _fill(reader, found, name, entries, into, timeout)
+    start = entries[0].offset if entries else size
+    data = memoryview(bytearray(size - start))
+    reader.read_ranges(found, name, start, [data], timeout)
+    return {
+        entry.name: _array_of(entry, data[entry.offset - start :][: entry.size])
+        for entry in entries
+    }
+
+
+def _entries(reader: Reader, version: Version, name: str, size: int, timeout: float) -> list[Entry]:
+    first = memoryview(bytearray(min(size, _FIRST_BYTES)))
+    reader.read_ranges(version, name, 0, [first], timeout)
+    length = header_bytes(bytes(first[:LENGTH_BYTES]), name, size)
+    header = bytearray(length)
+    there = first[LENGTH_BYTES : LENGTH_BYTES + length]
+    header[: there.nbytes] = there
+    rest = memoryview(header)[there.nbytes :]
+    reader.read_ranges(version, name, LENGTH_BYTES + there.nbytes, [rest], timeout)
+    rest.release()
+    return parse_header(bytes(header), name, size)
+
+
+def _fill(
+    reader: Reader,
+    version: Version,
+    name: str,
+    entries: list[Entry],
+    into: Mapping[str, Any],
+    timeout: float,
+) -> dict[str, Any]:
+    """Fills the given arrays in place. Arrays that follow each other share one request."""
+    by_name = {entry.name: entry for entry in entries}
+    for key in into:
+        if key not in by_name:
+            raise NotFound(f"{name!r} has no array {key!r}", {"file": name, "array": key})
+    targets = {key: target_view(key, value, by_name[key]) for key, value in into.items()}
+    wanted = sorted((by_name[key] for key in into), key=lambda entry: (entry.offset, entry.size))
+    row: list[Entry] = []
+    for entry in [*wanted, None]:
+        if entry is not None and (not row or row[-1].offset + row[-1].size == entry.offset):
+            row.append(entry)
+            continue
+        views = [targets[one.name] for one in row]
+        if row:
+            reader.read_ranges(version, name, row[0].offset, views, timeout)
+        row = [] if entry is None else [entry]
+    return dict(into)
+
+
+def target_view(name: str, value: Any, entry: Entry) -> memoryview:
+    """The memory of an array that is to be filled.
+
+    ``InvalidArgument``: it has another type or shape, or cannot be written in a row.
+    """
+    dtype, shape, address = _described(name, value)
+    if dtype != entry.dtype or shape != entry.shape:
+        raise InvalidArgument(
+            f"into: array {name!r} is {dtype} {list(shape)}, and the file has {entry.dtype} "
+            f"{list(entry.shape)}"
+        )
+    if entry.size == 0:
+        return memoryview(bytearray())
+    from ._memory import view_at
+
+    return view_at(address, entry.size)
+
+
+def _described(name: str, value: Any) -> tuple[Optional[str], tuple[int, ...], int]:
+    """Type, shape and address."""
+    if hasattr(value, "data_ptr") and hasattr(value, "element_size"):
+        require_plain_tensor(name, value)
+        if not value.is_contiguous():
+            raise _not_in_a_row(name)
+        marks = unresolved_marks(value)
+        if marks:
+            raise InvalidArgument(
+                f"into: array {name!r} shows the memory of another tensor with changed signs, "
+                f"so it cannot be filled in place; pass tensor.{marks[0]}()"
+            )
+        return _dtypes.of_torch(value.dtype), tuple(value.shape), int(value.data_ptr())
+    if is_numpy_scalar(value):
+        raise InvalidArgument(
+            f"into: array {name!r} is a {type(value).__name__}, which cannot be filled in place; "
+            "pass an array without dimensions, such as numpy.zeros(())"
+        )
+    if hasattr(value, "__array_interface__"):
+        return _of_interface(name, value)
+    try:
+        view = memoryview(value)
+    except TypeError:
+        raise InvalidArgument(
+            f"into: array {name!r} is a {type(value).__name__}, which cannot be filled in place"
+        ) from None
+    if view.readonly or not view.c_contiguous:
+        raise _not_in_a_row(name)
+    from ._memory import address_of
+
+    with address_of(view, writable=True) as address:
+        letters = view.format.lstrip("@=<")
+        return _dtypes.of_buffer(letters, view.itemsize), tuple(view.shape or ()), address
+
+
+def _of_interface(name: str, value: Any) -> tuple[Optional[str], tuple[int, ...], int]:
+    interface = value.__array_interface__
+    typestr: str = interface["typestr"]
+    dtype = _dtypes.of_numpy(typestr, str(getattr(getattr(value, "dtype", None), "name", "")))
+    shape = tuple(interface["shape"])
+    data = interface.get("data")
+    is_row = dtype is None or is_contiguous(
+        shape, interface.get("strides"), _dtypes.ITEM_BYTES[dtype]
+    )
+    if not isinstance(data, tuple) or data[1] or not is_row or typestr[0] == ">":
+        raise _not_in_a_row(name)
+    return dtype, shape, int(data[0])
+
+
+def _not_in_a_row(name: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"into: array {name!r} must be writable, contiguous and little-endian to be filled in place"
+    )
+
+
+def _array_of(entry: Entry, data: memoryview) -> Any:
+    """A NumPy array if NumPy is installed, else a ``memoryview``."""
+    numpy = optional_module("numpy")
+    if numpy is None:
+        return _view_of(entry, data)
+    known = _dtypes.NUMPY_TYPES.get(entry.dtype)
+    dtype = numpy.dtype(known) if known else _ml_dtype(numpy, entry)
+    if dtype is None:
+        # A type without arithmetic, so that its bits are not taken for numbers.
+        dtype = numpy.dtype(f"V{_dtypes.ITEM_BYTES.get(entry.dtype, 1)}")
+    if entry.dtype not in _dtypes.ITEM_BYTES:
+        return numpy.frombuffer(data, dtype)
+    return numpy.frombuffer(data, dtype).reshape(entry.shape)
+
+
+def _ml_dtype(numpy: Any, entry: Entry) -> Any:
+    names = {mark: name for name, mark in _dtypes.ML_DTYPES.items()}
+    kind = getattr(optional_module("ml_dtypes"), names.get(entry.dtype, ""), None)
+    return None if kind is None else numpy.dtype(kind)
+
+
+def _view_of(entry: Entry, data: memoryview) -> memoryview:
+    letter = _dtypes.BUFFER_FORMATS.get(entry.dtype)
+    if letter is None or entry.size == 0:
+        return data
+    typed: Any = data
+    view: memoryview = typed.cast(letter, entry.shape) if entry.shape else typed.cast(letter)
+    return view

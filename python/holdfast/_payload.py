@@ -1,0 +1,210 @@
+"""What one save consists of, before its bytes are copied."""
+
+from __future__ import annotations
+
+import math
+import os
+from operator import index
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, SupportsIndex, Union
+
+from ._arrays import CopyInto, find_array
+from ._segments import Segment
+from .errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+FilePath = Union[str, "os.PathLike[str]"]
+DEFAULT_ARRAYS_NAME = "model.safetensors"
+# Files begin at a page, so that the agent's reads do.
+_PAGE = 4096
+VERSION_MAX = (1 << 63) - 1
+
+
+class _Part(NamedTuple):
+    """Bytes of a file, at an offset in the segment."""
+
+    offset: int
+    size: int
+    copy_into: CopyInto
+
+
+class _StagedFile(NamedTuple):
+    name: str
+    offset: int
+    size: int
+
+
+class Payload:
+    """The files of a save. Its constructor checks all arguments and copies nothing."""
+
+    def __init__(
+        self,
+        files: Optional[Mapping[str, FilePath]],
+        buffers: Optional[Mapping[str, ReadableBuffer]],
+        arrays: Optional[Mapping[str, Any]],
+        arrays_name: str,
+    ) -> None:
+        self._paths: list[tuple[str, str]] = []
+        self._parts: list[_Part] = []
+        self._staged: list[_StagedFile] = []
+        #: Bytes that the segment has to have.
+        self.size = 0
+        for name, path in _items("files", files):
+            self._paths.append((name, _absolute(name, path)))
+        for name, buffer in _items("buffers", buffers):
+            self._add_buffer(name, buffer)
+        if arrays is not None:
+            self._add_arrays(arrays_name, arrays)
+        names = [name for name, _ in self._paths] + [file.name for file in self._staged]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidArgument(f"two files have the name {twice!r}")
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether it needs a segment."""
+        return bool(self._staged)
+
+    def copy_into(self, segment: Segment) -> None:
+        """Copies all bytes once."""
+        with segment.view() as whole:
+            for part in self._parts:
+                with whole[part.offset : part.offset + part.size] as target:
+                    part.copy_into(target)
+
+    def sources(self, segment: Optional[Segment]) -> list[dict[str, Any]]:
+        """``files`` of the request."""
+        listed: list[dict[str, Any]] = [
+            {"name": name, "source": {"path": path}} for name, path in self._paths
+        ]
+        for file in self._staged:
+            assert segment is not None
+            source = segment.source(file.offset, file.size)
+            listed.append({"name": file.name, "source": source})
+        return listed
+
+    def _add_buffer(self, name: str, buffer: ReadableBuffer) -> None:
+        try:
+            view = memoryview(buffer)
+        except TypeError:
+            raise InvalidArgument(
+                f"buffer {name!r}: expected bytes, bytearray, memoryview or another object with "
+                f"the buffer protocol, got {type(buffer).__name__}"
+            ) from None
+        if not view.c_contiguous:
+            raise InvalidArgument(
+                f"buffer {name!r} is not contiguous; pass its bytes, or pass it in arrays"
+            )
+
+        def copy_into(target: memoryview) -> None:
+            from ._memory import copy_buffer
+
+            copy_buffer(target, view)
+
+        offset = self._place(name, view.nbytes)
+        self._parts.append(_Part(offset, view.nbytes, copy_into))
+
+    def _add_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
+        from ._safetensors import lay_out
+
+        if not isinstance(name, str) or not name:
+            raise InvalidArgument(f"arrays_name: expected the name of a file, got {name!r}")
+        sources = {key: find_array(key, value) for key, value in _items("arrays", arrays)}
+        if "__metadata__" in sources:
+            raise InvalidArgument("arrays: safetensors keeps the name '__metadata__' for itself")
+        layout = lay_out(sources)
+        offset = self._place(name, layout.size)
+        header = layout.header
+
+        def copy_header(target: memoryview) -> None:
+            target[:] = header
+
+        self._parts.append(_Part(offset, len(header), copy_header))
+        for entry in layout.entries:
+            copy_into = sources[entry.name].copy_into
+            if entry.size > 0:
+                self._parts.append(_Part(offset + entry.offset, entry.size, copy_into))
+
+    def _place(self, name: str, size: int) -> int:
+        offset = self.size
+        self._staged.append(_StagedFile(name, offset, size))
+        self.size = offset + size + -(offset + size) % _PAGE
+        return offset
+
+
+def _items(argument: str, given: Optional[Mapping[str, Any]]) -> list[tuple[str, Any]]:
+    if given is None:
+        return []
+    if not hasattr(given, "items"):
+        raise InvalidArgument(
+            f"{argument}: expected a dict from names to values, got {type(given).__name__}"
+        )
+    items = list(given.items())
+    for name, _ in items:
+        if not isinstance(name, str) or not name:
+            raise InvalidArgument(f"{argument}: expected names as strings, got {name!r}")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgument(f"{argument}: the name {name!r} is not valid Unicode") from None
+    return items
+
+
+def _absolute(name: str, path: FilePath) -> str:
+    try:
+        text = os.path.abspath(os.fspath(path))
+    except TypeError:
+        raise InvalidArgument(
+            f"file {name!r}: expected a path, got {type(path).__name__}; bytes go into buffers"
+        ) from None
+    if not isinstance(text, str):
+        raise InvalidArgument(f"file {name!r}: expected a path as str, got bytes")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"file {name!r}: its path is not valid UTF-8") from None
+    if "\0" in text:
+        raise InvalidArgument(f"file {name!r}: its path contains a zero byte")
+    return text
+
+
+def check_version(version: SupportsIndex) -> int:
+    """``InvalidArgument``: it is not a version."""
+    try:
+        number = index(version)
+    except TypeError:
+        raise InvalidArgument(f"version: expected an integer, got {version!r}") from None
+    if isinstance(version, bool):
+        raise InvalidArgument(f"version: expected an integer, got {version!r}")
+    if not 0 <= number <= VERSION_MAX:
+        raise InvalidArgument(f"version: expected 0 to {VERSION_MAX}, got {number}")
+    return number
+
+
+def check_metrics(metrics: Optional[Mapping[str, float]]) -> Optional[dict[str, float]]:
+    """Numbers of any library become floats. ``InvalidArgument``: one is not a finite number."""
+    if metrics is None:
+        return None
+    checked: dict[str, float] = {}
+    for name, value in _items("metrics", metrics):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise InvalidArgument(f"metric {name!r}: expected a number, got {value!r}") from None
+        if not math.isfinite(number):
+            raise InvalidArgument(f"metric {name!r} is {number}; expected a finite number")
+        checked[name] = number
+    return checked
+
+
+def check_metadata(metadata: Optional[Mapping[str, str]]) -> Optional[dict[str, str]]:
+    """``InvalidArgument``: a value is not a string."""
+    if metadata is None:
+        return None
+    checked: dict[str, str] = {}
+    for name, value in _items("metadata", metadata):
+        if not isinstance(value, str):
+            raise InvalidArgument(f"metadata {name!r}: expected a string, got {value!r}")
+        checked[name] = value
+    return checked

@@ -1,0 +1,328 @@
+"""Reading from a run: summaries, files, ranges, restores. Needs no writer."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import secrets
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, Optional, Union
+
+from ._link import Link
+from .checkpoint import (
+    Checkpoint,
+    File,
+    Restored,
+    checkpoint_from,
+    file_from,
+    restored_from,
+)
+from .errors import (
+    Aborted,
+    AgentUnavailable,
+    Corrupt,
+    HoldfastError,
+    InvalidArgument,
+    NotFound,
+    ProtocolError,
+    TargetExists,
+    TimedOut,
+    Unexpected,
+    error_from,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_POLL_MS = 20_000
+_GRACE_SECONDS = 2.0
+# A connection that breaks in mid-slice loses the count of this slice.
+_SLICE_BYTES = 8 << 20
+
+
+class Version(NamedTuple):
+    """A checkpoint, so that several reads mean the same one."""
+
+    number: int
+    lineage: Optional[str]
+
+    def query(self) -> dict[str, Any]:
+        return {"version": str(self.number), "lineage": self.lineage}
+
+
+class Reader:
+    """Calls of one run that read. ``deadline`` is of ``time.monotonic()``."""
+
+    def __init__(self, link: Link, uri: str) -> None:
+        self._link = link
+        self.uri = uri
+
+    def latest(self, deadline: float) -> Optional[Checkpoint]:
+        try:
+            answer = self._link.call(
+                "GET", "/v1/latest", query={"uri": self.uri}, deadline=deadline
+            )
+        except NotFound:
+            return None
+        return checkpoint_from(answer)
+
+    def versions(self, limit: Optional[int], deadline: float) -> list[Checkpoint]:
+        query = {"uri": self.uri, "limit": limit}
+        answer = self._link.call("GET", "/v1/versions", query=query, deadline=deadline)
+        return [checkpoint_from(fields) for fields in _list_of(answer, "versions")]
+
+    def details(self, version: Optional[int], deadline: float) -> tuple[Checkpoint, list[File]]:
+        """The version, or the latest, and its files. ``NotFound``: there is none.
+
+        From now on the agent holds it for the reads that follow.
+        """
+        path = f"/v1/versions/{'latest' if version is None else version}"
+        answer = self._link.call("GET", path, query={"uri": self.uri}, deadline=deadline)
+        return checkpoint_from(answer), [file_from(one) for one in _list_of(answer, "files")]
+
+    def version(self, version: Optional[int], deadline: float) -> Version:
+        """The version, which may not exist, or the latest. ``NotFound``: nothing was committed."""
+        if version is not None:
+            return Version(version, None)
+        latest, _ = self.details(None, deadline)
+        return Version(latest.version, latest.lineage)
+
+    def find(self, version: Optional[int], name: str, deadline: float) -> tuple[Version, File]:
+        """A file of the version, or of the latest. ``NotFound``: there is no such file."""
+        checkpoint, files = self.details(version, deadline)
+        for file in files:
+            if file.name == name:
+                return Version(checkpoint.version, checkpoint.lineage), file
+        raise NotFound(
+            f"version {checkpoint.version} has no file {name!r}",
+            {"version": checkpoint.version, "file": name},
+        )
+
+    def read_ranges(
+        self,
+        version: Version,
+        name: str,
+        offset: int,
+        targets: Iterable[memoryview],
+        timeout: float,
+    ) -> None:
+        """Reads bytes from ``offset`` on straight into ``targets``, one after the other.
+
+        Bytes are verified by the agent. An answer that is cut is asked for again from there on.
+        ``timeout``: seconds without any byte; then ``AgentUnavailable``. ``Corrupt``: they do not
+        match their checksum.
+        """
+        left = [target for target in targets if target.nbytes > 0]
+        # The agent that has cut an answer, and where.
+        cut: Optional[tuple[int, int]] = None
+        while left:
+            length = sum(target.nbytes for target in left)
+            done = self._read_once(version, name, offset, left, length, timeout)
+            if done == length:
+                return
+            offset += done
+            left = _behind(left, done)
+            again = self._agent_pid(time.monotonic() + timeout), offset
+            if again == cut:
+                raise Corrupt(
+                    f"the agent ends the answer at byte {offset} of {name!r} of version "
+                    f"{version.number} each time: these bytes cannot be verified",
+                    {"version": version.number, "file": name, "offset": offset},
+                )
+            cut = again
+
+    def _agent_pid(self, deadline: float) -> int:
+        """Tells an agent that cuts its answers from one that was killed."""
+        return int(self._link.call("GET", "/healthz", deadline=deadline).get("pid", 0))
+
+    def _read_once(
+        self,
+        version: Version,
+        name: str,
+        offset: int,
+        targets: list[memoryview],
+        length: int,
+        timeout: float,
+    ) -> int:
+        """Bytes that were read before the answer was cut."""
+        query = {
+            "uri": self.uri,
+            **version.query(),
+            "name": name,
+            "offset": offset,
+            "length": length,
+        }
+        done = 0
+        with suppress(ConnectionError), self._link.get(
+            "/v1/files", query, time.monotonic() + timeout
+        ) as response:
+            if response.length != length:
+                raise ProtocolError(
+                    f"the agent answers {response.length} bytes instead of {length} of {name!r}"
+                )
+            for target in targets:
+                filled = 0
+                while filled < target.nbytes:
+                    try:
+                        count = response.readinto(target[filled : filled + _SLICE_BYTES])
+                    except socket.timeout:
+                        raise AgentUnavailable(
+                            f"the agent sends no byte of {name!r} for {timeout} s"
+                        ) from None
+                    except (OSError, http.client.HTTPException):
+                        return done
+                    if not count:
+                        return done
+                    filled += count
+                    done += count
+            # Finds that the body is at its end, so that the connection is used again.
+            response.read()
+        return done
+
+    def restore(
+        self,
+        to: Union[str, os.PathLike[str]],
+        version: Optional[int],
+        options: Mapping[str, Any],
+        timeout: Optional[float],
+        control_timeout: float,
+    ) -> Restored:
+        """Has the agent restore into a directory. It is stopped if this call ends early."""
+        end = None if timeout is None else time.monotonic() + timeout
+        was_free = _is_free(to)
+        try:
+            return self._restore(to, version, options, (timeout, end), control_timeout)
+        except TargetExists:
+            if not was_free or options.get("replace"):
+                raise
+            # An agent that died may have finished it. Other files than those of a restore stay.
+            again = {**options, "replace": True}
+            return self._restore(to, version, again, (timeout, end), control_timeout)
+
+    def _restore(
+        self,
+        to: Union[str, os.PathLike[str]],
+        version: Optional[int],
+        options: Mapping[str, Any],
+        limit: tuple[Optional[float], Optional[float]],
+        control_timeout: float,
+    ) -> Restored:
+        timeout, end = limit
+        identity = secrets.token_hex(16)
+        body: dict[str, Any] = {
+            "restoreId": identity,
+            "uri": self.uri,
+            "version": "latest" if version is None else str(version),
+            "to": os.path.abspath(os.fspath(to)),
+            **{name: value for name, value in options.items() if value is not None},
+        }
+
+        def call(method: str, path: str, wait_ms: int = 0, **more: Any) -> dict[str, Any]:
+            deadline = time.monotonic() + control_timeout + wait_ms / 1000
+            if end is not None:
+                deadline = min(deadline, end + _GRACE_SECONDS)
+            return self._link.call(method, path, deadline=deadline, **more)
+
+        has_ended = False
+        try:
+            fields = call("POST", "/v1/restores", body=body)
+            while fields.get("state") == "restoring":
+                left = _POLL_MS if end is None else int((end - time.monotonic()) * 1000)
+                if left <= 0:
+                    raise TimedOut(f"the restore did not end within {timeout} s; it was stopped")
+                fields = _poll(call, identity, body, min(left, _POLL_MS))
+            has_ended = True
+        except HoldfastError as error:
+            has_ended = not isinstance(error, (TimedOut, AgentUnavailable))
+            raise
+        finally:
+            if not has_ended:
+                with suppress(HoldfastError):
+                    deadline = time.monotonic() + min(control_timeout, _GRACE_SECONDS)
+                    if end is not None:
+                        deadline = min(deadline, end + _GRACE_SECONDS)
+                    self._link.call("DELETE", f"/v1/restores/{identity}", deadline=deadline)
+        return _ended(fields)
+
+    def annotate(self, version: int, given: Mapping[str, Any], deadline: float) -> None:
+        body = {"uri": self.uri, "version": str(version), **given}
+        self._link.call("POST", "/v1/annotations", body, deadline=deadline)
+
+    def pin(self, version: int, name: str, deadline: float) -> None:
+        body = {"uri": self.uri, "version": str(version), "name": name}
+        self._link.call("POST", "/v1/pins", body, deadline=deadline)
+
+    def unpin(self, version: int, name: str, deadline: float) -> None:
+        query = {"uri": self.uri, "version": str(version), "name": name}
+        self._link.call("DELETE", "/v1/pins", query=query, deadline=deadline)
+
+    def elect(self, trainer: str, block_ms: int, deadline: float) -> bool:
+        body = {"uri": self.uri, "trainer": trainer, "blockMs": block_ms}
+        answer = self._link.call("POST", "/v1/elections", body, deadline=deadline)
+        is_granted = answer.get("isGranted")
+        if not isinstance(is_granted, bool):
+            raise ProtocolError("the agent's answer is not an election: it has no isGranted")
+        return is_granted
+
+
+def writable_bytes(buffer: WriteableBuffer) -> memoryview:
+    """A flat view. ``InvalidArgument``: it is not writable or not contiguous."""
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise InvalidArgument(
+            f"buffer: expected a writable buffer, got {type(buffer).__name__}"
+        ) from None
+    if view.readonly or not view.c_contiguous:
+        raise InvalidArgument("buffer: expected a writable and contiguous buffer")
+    return view.cast("B") if view.nbytes > 0 else memoryview(bytearray())
+
+
+def _is_free(path: Union[str, os.PathLike[str]]) -> bool:
+    try:
+        return not os.listdir(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def _poll(
+    call: Callable[..., dict[str, Any]], identity: str, body: Mapping[str, Any], wait_ms: int
+) -> dict[str, Any]:
+    query = {"wait": "restored", "timeoutMs": wait_ms}
+    try:
+        return call("GET", f"/v1/restores/{identity}", wait_ms, query=query)
+    except NotFound:
+        # A restarted agent does not know it.
+        return call("POST", "/v1/restores", body=body)
+
+
+def _ended(fields: Mapping[str, Any]) -> Restored:
+    if fields.get("state") == "restored":
+        return restored_from(fields)
+    error = fields.get("error")
+    if isinstance(error, dict):
+        raise error_from(error)
+    if fields.get("state") == "cancelled":
+        raise Aborted("the restore was stopped")
+    raise Unexpected(f"the restore ended as {fields.get('state')!r}")
+
+
+def _behind(targets: list[memoryview], done: int) -> list[memoryview]:
+    """What is left of the targets behind their first ``done`` bytes."""
+    left = []
+    for target in targets:
+        if done < target.nbytes:
+            left.append(target[done:])
+        done = max(0, done - target.nbytes)
+    return left
+
+
+def _list_of(answer: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = answer.get(name)
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise ProtocolError(f"the agent's answer has no list {name!r}")
+    return value

@@ -1,0 +1,81 @@
+"""A save, as the agent describes it."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
+from ._segments import Segment
+from .errors import (
+    Aborted,
+    Fenced,
+    HoldfastError,
+    Incomplete,
+    OutcomeUnknown,
+    Unexpected,
+    error_from,
+)
+
+COMMITTED = "committed"
+#: A save in one of these states never changes again.
+FINAL_STATES: Mapping[str, type[HoldfastError]] = {
+    COMMITTED: HoldfastError,
+    "failed": Unexpected,
+    "fenced": Fenced,
+    "incomplete": Incomplete,
+    "outcomeUnknown": OutcomeUnknown,
+    "cancelled": Aborted,
+}
+
+
+class Save:
+    """A save, as the agent last described it."""
+
+    def __init__(self, body: Mapping[str, Any], segment: Optional[Segment]) -> None:
+        self.id = str(body["saveId"])
+        self.version = int(body["version"])
+        self.body = body
+        self.seals: Optional[Mapping[str, Any]] = None
+        self.segments = [segment] if segment is not None else []
+        self.fields: dict[str, Any] = {"state": "open", "durability": "none"}
+        #: Whether the caller knows of its failure, or has stopped it.
+        self.is_told = False
+        self.failure: Optional[HoldfastError] = None
+
+    @property
+    def state(self) -> str:
+        return str(self.fields.get("state"))
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL_STATES
+
+    def error(self) -> Optional[HoldfastError]:
+        """Why it was not committed. ``None``: it was, or it goes on."""
+        if not self.is_final or self.state == COMMITTED:
+            return None
+        told = self.fields.get("error")
+        if isinstance(told, dict):
+            error = error_from(told)
+        else:
+            missing = {"missingWriters": self.fields.get("missingWriters", [])}
+            error = FINAL_STATES[self.state](f"the save ended as {self.state}", missing)
+        error.details.setdefault("version", self.version)
+        return error
+
+
+def forgotten(save: Save) -> dict[str, Any]:
+    """The end of a save that the agent should know and does not."""
+    message = f"the agent no longer knows the save of version {save.version}"
+    error = {"code": "OutcomeUnknown", "message": message, "retryable": False}
+    return {**save.fields, "state": "outcomeUnknown", "error": error}
+
+
+def refused(save: Save, error: HoldfastError) -> dict[str, Any]:
+    """The end of a save that an agent does not accept again."""
+    told = {
+        "code": error.code,
+        "message": error.message,
+        "details": error.details,
+        "retryable": error.retryable,
+    }
+    return {**save.fields, "state": "failed", "durability": "none", "error": told}

@@ -1,0 +1,331 @@
+"""The agent's view of this writer: its joining, its saves, and their states."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import Any, Callable, Iterator, Mapping, Optional
+
+from ._events import Events, open_events
+from ._identity import process_identity
+from ._keeper import keep
+from ._link import Link
+from ._saves import Save, forgotten, refused
+from ._segments import SegmentPool, Stage
+from .errors import (
+    AgentUnavailable,
+    HoldfastError,
+    NotFound,
+    ProtocolError,
+    Unavailable,
+)
+
+# Between two attempts to join an agent that ends each stream of events.
+_PAUSE = 0.05
+# Until the agent has said how long it waits at most.
+_WAIT_SECONDS = 30.0
+
+class Writer:
+    """Joins the run, again after the agent was gone, and follows the saves. Safe for threads."""
+
+    def __init__(
+        self,
+        link: Link,
+        join: Mapping[str, Any],
+        is_visible: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        """``is_visible``: the agent finds this process in its ``/proc``."""
+        life = secrets.token_hex(16)
+        self._link = link
+        self._join = {**join, "life": life, "pid": os.getpid()}
+        process = process_identity()
+        if process is not None:
+            self._join["process"] = process
+        self.pool = SegmentPool(f"holdfast-{life}" if is_visible else None, say)
+        self._lock = threading.RLock()
+        self._keeper: Optional[threading.Thread] = None
+        self.events: Optional[Events] = None
+        self.has_left = False
+        self._is_stale = False
+        #: Whether the agent has all saves in progress.
+        self._knows_all = False
+        self._join_count = 0
+        self._saves: list[Save] = []
+        self._failures: list[HoldfastError] = []
+        self.id = ""
+        #: The answer of the agent when this writer joined.
+        self.joined: dict[str, Any] = {}
+        self.stage = Stage("", "disk")
+
+    @property
+    def has_unfinished(self) -> bool:
+        return bool(self._saves)
+
+    @property
+    def wait_seconds_max(self) -> float:
+        """How long the agent waits at most before it answers."""
+        limits = self.joined.get("limits")
+        known = limits.get("waitMsMax") if isinstance(limits, dict) else None
+        return known / 1000 if isinstance(known, (int, float)) and known > 0 else _WAIT_SECONDS
+
+    def ensure(self, deadline: float) -> int:
+        """Joins unless this writer has joined and the agent still knows it.
+
+        Repeats the saves that the agent may have forgotten. Returns how often this writer has
+        joined. ``Fenced``: another life of this writer, or a newer attempt, has taken over.
+        ``AgentUnavailable``: at ``deadline``.
+        """
+        with self._locked(deadline):
+            pause = 0.0
+            while not (self.is_connected() and self._knows_all):
+                if not self.is_connected():
+                    time.sleep(pause)
+                    pause = _PAUSE
+                    self._leave_events()
+                    self._rejoin(deadline)
+                if self.events is not None:
+                    self._bring_saves(deadline)
+            return self._join_count
+
+    def post(self, save: Save, deadline: float) -> None:
+        """Begins a save. Its sources are open when this returns."""
+        self.ensure(deadline)
+        # From here on, joining again repeats it.
+        with self._lock:
+            self._saves.append(save)
+            if self._keeper is None or not self._keeper.is_alive():
+                self._keeper = keep(self)
+        try:
+            self.update(save, self._asked("POST", "saves", save.body, deadline=deadline))
+        except BaseException:
+            with self._lock, suppress(ValueError):
+                self._saves.remove(save)
+            raise
+
+    def seal(self, save: Save, seals: Mapping[str, Any], deadline: float) -> None:
+        """Lets the upload of an unsealed save begin."""
+        self.ensure(deadline)
+        save.seals = seals
+        try:
+            self.update(save, self._asked("POST", f"saves/{save.id}/seal", seals, deadline=deadline))
+        except HoldfastError:
+            save.seals = None
+            raise
+
+    def refresh(self, deadline: float) -> None:
+        """Learns the states of all saves, if there is news and a save is in progress."""
+        if not self._saves:
+            return
+        self.ensure(deadline)
+        if not self._is_stale:
+            return
+        self._is_stale = False
+        try:
+            answer = self._link.call("GET", f"/v1/writers/{self.id}", deadline=deadline)
+        except NotFound:
+            # The agent has ended since. The next call joins its successor.
+            self._is_stale = True
+            return
+        except BaseException:
+            self._is_stale = True
+            raise
+        told = {str(one.get("saveId")): one for one in answer.get("saves", [])}
+        for save in self._saves[:]:
+            if save.id in told:
+                self.update(save, told[save.id])
+
+    def ask(self, save: Save, wait: Optional[str], wait_ms: int, deadline: float) -> None:
+        """Asks for the state of one save; the agent waits for ``wait`` at most ``wait_ms``."""
+        query = {"wait": wait, "timeoutMs": wait_ms} if wait else None
+        self.ensure(deadline)
+        if save.is_final:
+            return
+        try:
+            fields = self._asked("GET", f"saves/{save.id}", query=query, deadline=deadline)
+        except NotFound:
+            # Nothing says that the agent reads the segments no more.
+            self.update(save, forgotten(save), reusable=False)
+            return
+        self.update(save, fields)
+
+    def cancel(self, save: Save, deadline: float) -> None:
+        """Stops a save unless its commit is decided."""
+        self.ensure(deadline)
+        save.is_told = True
+        with suppress(NotFound):
+            self.update(save, self._asked("DELETE", f"saves/{save.id}", deadline=deadline))
+
+    def update(self, save: Save, fields: Mapping[str, Any], reusable: bool = True) -> None:
+        """Takes over what the agent tells about a save. ``reusable``: so are its segments."""
+        if not isinstance(fields.get("state"), str):
+            raise ProtocolError("the agent's answer is not a save: it has no state")
+        with self._lock:
+            if save.is_final:
+                return
+            save.fields = dict(fields)
+            if not save.is_final:
+                return
+            if save in self._saves:
+                self._saves.remove(save)
+            error = save.error()
+            if error is not None and not save.is_told:
+                save.failure = error
+                self._failures.append(error)
+        for segment in save.segments:
+            self.pool.give_back(segment, reusable)
+
+    def tell(self, save: Save) -> Optional[HoldfastError]:
+        """The failure of a save, which the caller is told now."""
+        with self._lock:
+            save.is_told = True
+            if save.failure in self._failures:
+                self._failures.remove(save.failure)
+        return save.error()
+
+    def next_failure(self) -> Optional[HoldfastError]:
+        """A failure that no call has raised yet. Each is returned once."""
+        with self._lock:
+            return self._failures.pop(0) if self._failures else None
+
+    def wait_for_news(self, seconds: float) -> None:
+        """Waits until the agent sends news of any save."""
+        events = self.events
+        if events is not None:
+            events.wait(seconds)
+
+    def leave(self, deadline: float) -> None:
+        """Ends this writer. Sealed saves go on in the agent."""
+        self.has_left = True
+        if self.is_connected():
+            with suppress(HoldfastError):
+                self._link.call("DELETE", f"/v1/writers/{self.id}", deadline=deadline)
+        self._leave_events()
+        self.pool.close()
+
+    def forget(self) -> None:
+        """In the child of a fork: the parent stays the only one who holds its events."""
+        self.has_left = True
+        self._lock = threading.RLock()
+        self._leave_events(is_shared=True)
+        self.pool.forget()
+
+    @contextmanager
+    def _locked(self, deadline: float) -> Iterator[None]:
+        if not self._lock.acquire(timeout=max(0.001, deadline - time.monotonic())):
+            raise AgentUnavailable("another thread of this process still waits for the agent")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def is_settled(self) -> bool:
+        """Whether it is connected, and the agent has all saves in progress."""
+        with self._lock:
+            return self.is_connected() and self._knows_all
+
+    def is_connected(self) -> bool:
+        """Whether the agent still holds this writer's stream of events."""
+        with self._lock:
+            if self.events is None:
+                return False
+            news = self.events.look()
+            if news is not False:
+                # The lines only say that there is news. The states are asked for.
+                self._is_stale = True
+            return news is not None
+
+    def _rejoin(self, deadline: float) -> None:
+        # Counted before the agent knows it: see `_asked`.
+        self._join_count += 1
+        self._knows_all = False
+        answer = self._link.call("POST", "/v1/writers", self._join, deadline=deadline)
+        try:
+            self.id = str(answer["writerId"])
+            stage = answer["stage"]
+            self.stage = Stage(
+                str(stage["directory"]), str(stage["kind"]), str(stage.get("reason", ""))
+            )
+        except (KeyError, TypeError) as error:
+            raise ProtocolError(f"the agent's answer is not a writer: {error!r}") from None
+        self.joined = answer
+        try:
+            self.events = open_events(self._link, self.id, deadline)
+        except NotFound:
+            # The agent that this writer joined has ended meanwhile.
+            pass
+
+    def _bring_saves(self, deadline: float) -> None:
+        """Tells the agent of the saves in progress. Called again if it did not end."""
+        try:
+            for save in self._saves[:]:
+                self._send_again(save, deadline)
+        except NotFound:
+            self._leave_events()
+            return
+        self._knows_all = True
+        self._is_stale = True
+
+    def _leave_events(self, is_shared: bool = False) -> None:
+        events, self.events = self.events, None
+        if events is not None:
+            events.close(is_shared)
+
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        body: Optional[Mapping[str, Any]] = None,
+        *,
+        query: Optional[Mapping[str, Any]] = None,
+        deadline: float,
+    ) -> dict[str, Any]:
+        """Asks the agent that this writer has joined, or its successor, for one of the saves."""
+        while True:
+            joins = self.ensure(deadline)
+            target = f"/v1/writers/{self.id}/{path}"
+            try:
+                return self._link.call(method, target, body, query=query, deadline=deadline)
+            except NotFound:
+                # A new agent knows the saves only when this writer, in any thread, has joined it.
+                if self._knows_me(deadline) and joins == self._join_count:
+                    raise
+
+    def _knows_me(self, deadline: float) -> bool:
+        try:
+            self._link.call("GET", f"/v1/writers/{self.id}", deadline=deadline)
+        except NotFound:
+            return False
+        return True
+
+    def _send_seal(self, save: Save, deadline: float) -> None:
+        path = f"/v1/writers/{self.id}/saves/{save.id}/seal"
+        self.update(save, self._link.call("POST", path, save.seals, deadline=deadline))
+
+    def _send_again(self, save: Save, deadline: float) -> None:
+        """Repeats a save to an agent that may not know it."""
+        path = f"/v1/writers/{self.id}/saves"
+        try:
+            fields = self._known(save, deadline)
+            if fields is None:
+                fields = self._link.call("POST", path, save.body, deadline=deadline)
+            self.update(save, fields)
+            if save.seals is not None and save.state == "open":
+                self._send_seal(save, deadline)
+        except (Unavailable, ProtocolError):
+            raise
+        except HoldfastError as error:
+            if isinstance(error, NotFound) and not self._knows_me(deadline):
+                raise
+            # The agent refuses it now, for example because a source is gone.
+            self.update(save, refused(save, error))
+
+    def _known(self, save: Save, deadline: float) -> Optional[dict[str, Any]]:
+        """A save that a restarted agent goes on with by itself, because it was sealed."""
+        with suppress(NotFound):
+            path = f"/v1/writers/{self.id}/saves/{save.id}"
+            return self._link.call("GET", path, deadline=deadline)
+        return None

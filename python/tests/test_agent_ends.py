@@ -1,0 +1,163 @@
+"""Agents and trainers that are killed, frozen, stopped and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Optional
+from unittest import mock
+
+import holdfast
+
+from .real_agent import RealAgent, RealAgentCase
+from .support import TIMEOUT
+
+
+class Restarts(RealAgentCase):
+    def test_the_agent_is_killed_and_a_trainer_that_makes_no_call_delivers_all_the_same(self) -> None:
+        run = self.connect(attempt="a1", writer=(0, 2))
+        handle = run.save(1, buffers={"r0": b"0" * 100_000})
+        handle.wait("staged")
+        self.agent.kill()
+        self.agent.start()
+        other = self.connect(attempt="a1", writer=(1, 2))
+        other.save(1, buffers={"r1": b"1"}).wait()
+        handle.wait()
+        self.assertEqual(run.read("r0"), b"0" * 100_000)
+
+    def test_a_run_goes_on_with_an_agent_that_was_stopped_and_started(self) -> None:
+        run = self.connect()
+        run.save(1, buffers={"a": b"1"}).wait()
+        self.agent.stop()
+        self.agent.start()
+        run.save(2, buffers={"a": b"2"}).wait()
+        self.assertEqual([one.version for one in run.versions()], [2, 1])
+
+    def test_calls_of_a_frozen_agent_end_in_time(self) -> None:
+        run = self.connect()
+        handle = run.save(1, buffers={"a": b"1"}, sealed=False)
+        # A busy machine needs longer to join.
+        run._timeout = run._saver.timeout = 0.3
+        patch = mock.patch("holdfast.handle._GRACE_SECONDS", 0.1)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.agent.signal(signal.SIGSTOP)
+        with self.assertRaises(holdfast.AgentUnavailable):
+            run.latest()
+        with self.assertRaises(holdfast.HoldfastError):
+            handle.wait(timeout=0.1)
+        with self.assertRaises(holdfast.AgentUnavailable):
+            run.save(2, buffers={"a": b"2"})
+        self.agent.signal(signal.SIGCONT)
+        run._timeout = run._saver.timeout = TIMEOUT
+        self.until(lambda: _answers(run))
+        handle.seal().wait(timeout=TIMEOUT)
+        self.assertEqual(run.read("a", 1), b"1")
+
+    def test_random_kills_lose_nothing_that_was_committed(self) -> None:
+        run = self.connect()
+        committed: list[int] = []
+        stop = threading.Event()
+        errors: list[BaseException] = []
+
+        def train() -> None:
+            try:
+                for version in range(1, 1000):
+                    if stop.is_set():
+                        return
+                    handle = run.save(version, buffers={"a": b"%d" % version * 1000})
+                    handle.wait("committed")
+                    committed.append(version)
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=train)
+        thread.start()
+        for round_ in range(4):
+            self.until(lambda: len(committed) > 3 * round_ or bool(errors))
+            self.agent.kill()
+            self.agent.start()
+        stop.set()
+        thread.join(TIMEOUT)
+        self.assertEqual(errors, [])
+        versions = [one.version for one in run.versions()]
+        self.assertEqual(sorted(set(committed) - set(versions)), [])
+        for version in committed:
+            self.assertEqual(run.read("a", version), b"%d" % version * 1000)
+
+
+def _answers(run: holdfast.Run) -> bool:
+    try:
+        run.latest()
+    except holdfast.HoldfastError:
+        return False
+    return True
+
+
+class Trainers(RealAgentCase):
+    """Trainers that end in each way."""
+
+    def trainer(
+        self, script: str, agent: Optional[RealAgent] = None
+    ) -> "subprocess.CompletedProcess[str]":
+        head = (
+            "import holdfast, os, sys, array\n"
+            f"run = holdfast.connect({self.uri!r}, agent={(agent or self.agent).socket!r})\n"
+        )
+        root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        return subprocess.run(
+            [sys.executable, "-B", "-c", head + script],
+            env={**os.environ, "PYTHONPATH": root},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT * 2,
+        )
+
+    def committed(self) -> list[int]:
+        run = self.connect(writer=None)
+        try:
+            return [one.version for one in run.versions()]
+        except holdfast.NotFound:
+            return []
+
+    def test_a_staged_save_survives_a_trainer_that_exits_without_closing(self) -> None:
+        for version, ending in enumerate(("", "os._exit(0)", "os.kill(os.getpid(), 9)"), 1):
+            done = self.trainer(f"run.save({version}, buffers={{'a': b'{version}'}})\n{ending}")
+            self.assertEqual(done.stderr, "")
+            self.until(lambda: self.committed()[:1] == [version])
+        self.assertEqual(self.connect(writer=None).read("a", 3), b"3")
+
+    def test_an_unsealed_save_of_a_killed_trainer_never_appears(self) -> None:
+        self.trainer("run.save(1, buffers={'a': b'1'}, sealed=False)\nos.kill(os.getpid(), 9)")
+        self.until(lambda: self.agent.staged() == [])
+        self.assertEqual(self.committed(), [])
+
+    def test_memory_without_a_name_ends_with_both(self) -> None:
+        """SIGKILL of both, with bytes in memory without a name."""
+        # The second file has to wait for minutes.
+        agent = self.started({"saveBytesPerSecondMax": 1000})
+        done = self.trainer(
+            "from holdfast import _segments\n"
+            "_segments._refusal = lambda stage, kind, *_: '' if kind == 'memfd' else 'refused'\n"
+            "run.save(1, buffers={'a': b'1'}).wait()\n"
+            "run.save(2, buffers={'a': b'2' * 100_000, 'b': b'2' * 100_000})\n"
+            "run.save(3, buffers={'a': b'3'}, sealed=False, when_busy='wait')\n"
+            "os.kill(os.getpid(), 9)",
+            agent,
+        )
+        self.assertEqual(done.stderr, "")
+        agent.kill()
+        agent.start()
+        self.until(lambda: agent.staged() == [])
+        run = self.connect(agent=agent.socket, writer=None)
+        self.assertEqual([one.version for one in run.versions()], [1])
+
+    def test_a_restarted_trainer_is_a_new_life_and_saves_on(self) -> None:
+        os.environ["HOLDFAST_ATTEMPT"] = "a1"
+        for version in (1, 2):
+            done = self.trainer(f"run.save({version}, buffers={{'a': b'1'}}).wait()\nos._exit(3)")
+            self.assertEqual((done.returncode, done.stderr), (3, ""))
+        self.assertEqual(self.committed(), [2, 1])

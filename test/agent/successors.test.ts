@@ -1,0 +1,178 @@
+/** An agent takes over from one that stopped or was killed, and clients wait for it. */
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { FAULTS, scriptedFaults } from '@holdfast/testkit';
+import { describe, expect, test, vi } from 'vitest';
+import { hex } from './agent-client.ts';
+import { newRun, plans, stores, TestAgent } from './agent-run.ts';
+
+const STOPS = { code: 'Unavailable', retryable: true, details: { isStopping: true } };
+
+describe('a stopping agent', () => {
+  test('says that it stops, so that clients wait for its successor', async () => {
+    await using agent = await TestAgent.start();
+    const run = newRun();
+    const two = { count: 2, attempt: 'a' };
+    const waiting = await agent.trainer(run, two);
+    const saveId = hex();
+    await waiting.begin(1, { saveId, files: [waiting.staged('a')] });
+    const stopping = agent.stop(20_000);
+    await vi.waitFor(async () => expect((await agent.call('health')).status).toBe(503));
+    expect(await waiting.begin(2)).toMatchObject({ status: 503, body: STOPS });
+    const body = { uri: newRun(), attempt: 'a', life: hex(), pid: process.pid };
+    expect(await agent.call('join', { body })).toMatchObject({ status: 503, body: STOPS });
+    const other = (await agent.call('status')).body.writers as { writerId: string }[];
+    expect(other).toMatchObject([{ writerId: waiting.writerId }]);
+    // The rest of version 1 would let it end; so does a cancel.
+    await agent.call('cancelSave', { path: { writerId: waiting.writerId, saveId } });
+    await stopping;
+  });
+
+  test('does not refuse a save that it has begun: its trainer would use the bytes again', async () => {
+    await using agent = await TestAgent.start();
+    const trainer = await agent.trainer(newRun(), { count: 2 });
+    const order = { saveId: hex(), files: [trainer.staged('a')] };
+    await trainer.begin(1, order);
+    const open = { saveId: hex(), files: [trainer.staged('b')], sealed: false };
+    await trainer.begin(2, open);
+    const stopping = agent.stop(20_000);
+    await vi.waitFor(async () => expect((await agent.call('health')).status).toBe(503));
+    expect((await trainer.begin(1, order)).status).toBe(202);
+    expect((await trainer.begin(2, open)).status).toBe(202);
+    const path = { writerId: trainer.writerId, saveId: order.saveId };
+    await agent.call('cancelSave', { path });
+    await stopping;
+  });
+
+  test.each(['get', 'create'] as const)(
+    'ends a call that waits for the store (%s) as one that stops',
+    async (operation) => {
+      await using agent = await TestAgent.start();
+      const run = newRun();
+      plans.set(run, scriptedFaults({ fault: FAULTS.stall, operation, times: 99 }));
+      const body = { uri: run, attempt: 'a', life: hex(), pid: process.pid };
+      const joining = agent.call('join', { body });
+      await vi.waitFor(() =>
+        expect(stores.get(run)?.[0]?.calls.some((call) => call.operation === operation)).toBe(true),
+      );
+      plans.delete(run);
+      const stopping = agent.stop();
+      expect(await joining).toMatchObject({ status: 503, body: STOPS });
+      await stopping;
+    },
+  );
+
+  test('leaves a restore to its successor, and does not say that the caller stopped it', async () => {
+    await using agent = await TestAgent.start();
+    const run = newRun();
+    await (await agent.trainer(run)).save(1);
+    await agent.stop();
+    await agent.start();
+    plans.set(run, scriptedFaults({ fault: FAULTS.stall, operation: 'get', key: /model/, times: 99 }));
+    const body = { restoreId: hex(), uri: run, to: join(agent.directory, 'out') };
+    const path = { restoreId: body.restoreId };
+    await agent.call('restore', { body });
+    const waiting = agent.call('restoreState', { path, query: { wait: 'restored' } });
+    plans.delete(run);
+    const stopping = agent.stop();
+    expect(await waiting).toMatchObject({ status: 503, body: STOPS });
+    await stopping;
+    await agent.start();
+    expect((await agent.call('restoreState', { path })).status).toBe(404);
+    await agent.call('restore', { body });
+    const { body: done } = await agent.call('restoreState', { path, query: { wait: 'restored' } });
+    expect(done).toMatchObject({ state: 'restored', version: '1' });
+  });
+});
+
+test.each([0, 1])('a seal with %i files of a save that has ended tells why it ended', async (count) => {
+  await using agent = await TestAgent.start();
+  const trainer = await agent.trainer(newRun());
+  const saveId = hex();
+  await trainer.begin(1, { saveId, sealed: false });
+  const path = { writerId: trainer.writerId, saveId };
+  await agent.call('cancelSave', { path });
+  const files = [trainer.staged('more')].slice(0, count);
+  const { status, body } = await agent.call('seal', { path, body: { files } });
+  expect([status, body.code, body.message]).toEqual([409, 'Aborted', 'the trainer cancelled the save']);
+});
+
+describe('what a killed agent left', () => {
+  /** A socket that its process did not remove. */
+  const leaveSocket = (path: string) => {
+    const leave = `require('net').createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, 'SIGKILL'))`;
+    expect(() => execFileSync(process.execPath, ['-e', leave], { stdio: 'ignore' })).toThrow();
+  };
+
+  test('a first name of a socket is removed, and one that is served is not', async () => {
+    await using agent = new TestAgent();
+    mkdirSync(agent.stage, { mode: 0o700 });
+    mkdirSync(join(agent.directory, 'run'), { mode: 0o700 });
+    leaveSocket(`${agent.stage}/.lock.0123abcd`);
+    leaveSocket(`${agent.socket}.0123abcd`);
+    writeFileSync(`${agent.socket}.89abcdef`, 'no socket');
+    const served = createServer();
+    await new Promise<void>((resolve) => served.listen(`${agent.socket}.01234567`, resolve));
+    await agent.start();
+    expect(readdirSync(agent.stage)).toEqual(['.lock']);
+    expect(readdirSync(join(agent.directory, 'run')).sort()).toEqual([
+      'agent.sock',
+      'agent.sock.01234567',
+      'agent.sock.89abcdef',
+    ]);
+    served.close();
+  });
+
+  test.each([
+    ['nothing', {}],
+    ['a record that was not yet renamed', { 'writer.json.0123abcd': '{"format":1' }],
+    ['a record that a loss of power cut', { 'writer.json': '' }],
+  ])('a directory of a writer that had not joined yet, with %s', async (_, files) => {
+    await using agent = new TestAgent();
+    const directory = join(agent.stage, hex());
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    mkdirSync(join(agent.stage, 'of-another-program'));
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(directory, name), text);
+    await agent.start();
+    expect(readdirSync(agent.stage).sort()).toEqual(['.lock', 'of-another-program']);
+  });
+
+  test.each(['writer.json', 'seal'])(
+    'records of a newer version (%s) stay as they are for it',
+    async (which) => {
+      await using agent = await TestAgent.start();
+      const run = newRun();
+      plans.set(
+        run,
+        scriptedFaults({ fault: FAULTS.stall, operation: 'create', key: /model\.bin$/, times: 9 }),
+      );
+      const trainer = await agent.trainer(run);
+      await trainer.begin(1);
+      plans.delete(run);
+      await agent.stop();
+      const name = readdirSync(trainer.stage).find((each) => each.startsWith(which)) as string;
+      const path = join(trainer.stage, name);
+      const record = JSON.parse(readFileSync(path, 'utf8'));
+      writeFileSync(path, JSON.stringify({ ...record, format: 2 }));
+      const before = readdirSync(trainer.stage);
+      await agent.start();
+      expect(readdirSync(trainer.stage)).toEqual(before);
+      expect(agent.log.at(-1)).toMatchObject({
+        level: 'warn',
+        message: 'leaves the records of another version of the agent alone',
+        details: { writer: trainer.writerId },
+      });
+      await agent.stop();
+      writeFileSync(path, JSON.stringify(record));
+      await agent.start();
+      await vi.waitFor(async () => {
+        const { body } = await agent.call('latest', { query: { uri: run } });
+        expect(body.version).toBe('1');
+      });
+      await vi.waitFor(() => expect(existsSync(path) && which === 'seal').toBe(false));
+    },
+  );
+});

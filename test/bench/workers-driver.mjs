@@ -1,0 +1,26 @@
+/**
+ * Saves a directory as often as asked and prints the cost of the last save. JavaScript, as a user's
+ * compiled program is.
+ */
+
+import { openCheckpointManager, registerStore } from '@holdfast/stores';
+import { openDropStore } from './drop-store.mjs';
+
+const { uri, directory, workers, saveCount } = JSON.parse(process.argv[2] ?? '{}');
+
+registerStore('drop', { form: 'drop://name', open: openDropStore });
+
+async function main() {
+  await using manager = await openCheckpointManager(uri, { env: process.env, settings: { workers } });
+  for (let count = 1; count < saveCount; count++) await manager.save({ dir: directory });
+  const [before, mainBefore] = [process.cpuUsage(), process.threadCpuUsage()];
+  const start = performance.now();
+  await manager.save({ dir: directory });
+  const wallMs = performance.now() - start;
+  const msOf = ({ user, system }) => (user + system) / 1000;
+  const cost = { wallMs, cpuMs: msOf(process.cpuUsage(before)) };
+  const mainCpuMs = msOf(process.threadCpuUsage(mainBefore));
+  console.log(JSON.stringify({ ...cost, mainCpuMs, peakRssBytes: process.resourceUsage().maxRSS * 1024 }));
+}
+
+await main();
