@@ -63,6 +63,16 @@ export const killAtPart = (index: number): FaultPlan => {
     operation === 'putPart' && partIndex === index ? FAULTS.stopBefore : undefined;
 };
 
+/** Kills before the part that is sent as this one in turn. Workers end parts in any order. */
+export const killAtSentPart = (count: number): FaultPlan => {
+  let sentCount = 0;
+  return ({ operation }) => {
+    if (operation !== 'putPart') return undefined;
+    sentCount++;
+    return sentCount === count ? FAULTS.stopBefore : undefined;
+  };
+};
+
 /** A life that is killed at this part. Its clock stands still, so it runs no code afterwards. */
 export async function killedLife(
   bucket: MemoryBucket,

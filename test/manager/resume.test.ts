@@ -18,6 +18,7 @@ import {
   expectSaved,
   KILLED_AT,
   killAtPart,
+  killAtSentPart,
   killedLife,
   leftBehind,
   leftUpload,
@@ -129,8 +130,8 @@ describe('a writer that begins again after it was killed in the middle of a file
   test('killed again, and again: each goes on from what the ones before have sent', async () => {
     const bucket = await leftBehind();
     const { key } = leftUpload(bucket).state;
-    await killedLife(bucket, KILLED_AT + 3);
-    await killedLife(bucket, KILLED_AT + 5);
+    await killedLife(bucket, KILLED_AT, source, { plan: killAtSentPart(3) });
+    await killedLife(bucket, KILLED_AT, source, { plan: killAtSentPart(2) });
     expect(bucket.openUploads()).toHaveLength(1);
     const keptParts = leftUpload(bucket).state.parts.size;
     const last = life(bucket);
