@@ -7,12 +7,14 @@ import os
 from operator import index
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, SupportsIndex, Union
 
-from ._arrays import CopyInto, find_array
+from ._arrays import ArraySource, CopyInto, find_array
 from ._segments import Segment
 from .errors import InvalidArgument
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+    from ._safetensors import Layout
 
 FilePath = Union[str, "os.PathLike[str]"]
 DEFAULT_ARRAYS_NAME = "model.safetensors"
@@ -36,30 +38,29 @@ class _StagedFile(NamedTuple):
 
 
 class Payload:
-    """The files of a save. Its constructor checks all arguments and copies nothing."""
+    """The files of a save. Its constructor and ``add_…`` check all arguments and copy nothing."""
 
     def __init__(
         self,
-        files: Optional[Mapping[str, FilePath]],
-        buffers: Optional[Mapping[str, ReadableBuffer]],
-        arrays: Optional[Mapping[str, Any]],
-        arrays_name: str,
+        files: Optional[Mapping[str, FilePath]] = None,
+        buffers: Optional[Mapping[str, ReadableBuffer]] = None,
+        arrays: Optional[Mapping[str, Any]] = None,
+        arrays_name: str = DEFAULT_ARRAYS_NAME,
     ) -> None:
         self._paths: list[tuple[str, str]] = []
         self._parts: list[_Part] = []
         self._staged: list[_StagedFile] = []
+        self._names: set[str] = set()
+        #: Parts that the segment has.
+        self._copied_count = 0
         #: Bytes that the segment has to have.
         self.size = 0
         for name, path in _items("files", files):
-            self._paths.append((name, _absolute(name, path)))
+            self._paths.append((self._named(name), _absolute(name, path)))
         for name, buffer in _items("buffers", buffers):
-            self._add_buffer(name, buffer)
+            self.add_buffer(name, buffer)
         if arrays is not None:
             self._add_arrays(arrays_name, arrays)
-        names = [name for name, _ in self._paths] + [file.name for file in self._staged]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidArgument(f"two files have the name {twice!r}")
 
     @property
     def is_staged(self) -> bool:
@@ -67,11 +68,16 @@ class Payload:
         return bool(self._staged)
 
     def copy_into(self, segment: Segment) -> None:
-        """Copies all bytes once."""
+        """Copies all bytes once. What is added later is copied by the next call."""
         with segment.view() as whole:
-            for part in self._parts:
+            for part in self._parts[self._copied_count :]:
                 with whole[part.offset : part.offset + part.size] as target:
                     part.copy_into(target)
+        self._copied_count = len(self._parts)
+
+    def forget_copy(self) -> None:
+        """Makes the next ``copy_into`` copy all bytes, into another segment."""
+        self._copied_count = 0
 
     def sources(self, segment: Optional[Segment]) -> list[dict[str, Any]]:
         """``files`` of the request."""
@@ -84,7 +90,7 @@ class Payload:
             listed.append({"name": file.name, "source": source})
         return listed
 
-    def _add_buffer(self, name: str, buffer: ReadableBuffer) -> None:
+    def add_buffer(self, name: str, buffer: ReadableBuffer) -> None:
         try:
             view = memoryview(buffer)
         except TypeError:
@@ -105,15 +111,13 @@ class Payload:
         offset = self._place(name, view.nbytes)
         self._parts.append(_Part(offset, view.nbytes, copy_into))
 
-    def _add_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
+    def add_safetensors(
+        self, name: str, sources: Mapping[str, ArraySource], metadata: Mapping[str, str] = {}
+    ) -> Layout:
+        """One safetensors file. ``metadata``: strings of its header."""
         from ._safetensors import lay_out
 
-        if not isinstance(name, str) or not name:
-            raise InvalidArgument(f"arrays_name: expected the name of a file, got {name!r}")
-        sources = {key: find_array(key, value) for key, value in _items("arrays", arrays)}
-        if "__metadata__" in sources:
-            raise InvalidArgument("arrays: safetensors keeps the name '__metadata__' for itself")
-        layout = lay_out(sources)
+        layout = lay_out(sources, metadata)
         offset = self._place(name, layout.size)
         header = layout.header
 
@@ -125,12 +129,27 @@ class Payload:
             copy_into = sources[entry.name].copy_into
             if entry.size > 0:
                 self._parts.append(_Part(offset + entry.offset, entry.size, copy_into))
+        return layout
+
+    def _add_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
+        if not isinstance(name, str) or not name:
+            raise InvalidArgument(f"arrays_name: expected the name of a file, got {name!r}")
+        sources = {key: find_array(key, value) for key, value in _items("arrays", arrays)}
+        if "__metadata__" in sources:
+            raise InvalidArgument("arrays: safetensors keeps the name '__metadata__' for itself")
+        self.add_safetensors(name, sources)
 
     def _place(self, name: str, size: int) -> int:
         offset = self.size
-        self._staged.append(_StagedFile(name, offset, size))
+        self._staged.append(_StagedFile(self._named(name), offset, size))
         self.size = offset + size + -(offset + size) % _PAGE
         return offset
+
+    def _named(self, name: str) -> str:
+        if name in self._names:
+            raise InvalidArgument(f"two files have the name {name!r}")
+        self._names.add(name)
+        return name
 
 
 def _items(argument: str, given: Optional[Mapping[str, Any]]) -> list[tuple[str, Any]]:

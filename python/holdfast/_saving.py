@@ -36,6 +36,34 @@ class _SegmentGone(NotFound):
     """The agent has removed the segment: it took this process for ended."""
 
 
+class Staged:
+    """A payload in a segment, which the agent does not know yet."""
+
+    def __init__(self, writer: Writer, payload: Payload, end: Optional[float]) -> None:
+        self.writer = writer
+        self.payload = payload
+        #: When the checkpoint must be committed, of ``time.monotonic()``.
+        self.end = end
+        self.segment: Optional[Segment] = None
+
+    def hold(self, segment: Segment) -> None:
+        """Copies into ``segment`` and uses it from now on."""
+        self.segment = segment
+        self.payload.forget_copy()
+        try:
+            self.payload.copy_into(segment)
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self, reusable: bool = True) -> Optional[Segment]:
+        """Gives its segment back."""
+        segment, self.segment = self.segment, None
+        if segment is not None:
+            self.writer.pool.give_back(segment, reusable)
+        return segment
+
+
 class Saver:
     """What ``Run`` and ``Handle`` share. ``join`` is ``None`` for a run that only reads."""
 
@@ -88,34 +116,50 @@ class Saver:
         when_busy: WhenBusy,
     ) -> Optional[tuple[Writer, Save]]:
         """Copies and posts. ``None``: skipped, because no segment was free."""
+        staged = self.stage(payload, end, when_busy)
+        return None if staged is None else self.post(staged, body)
+
+    def stage(
+        self, payload: Payload, end: Optional[float], when_busy: WhenBusy, room: int = 0
+    ) -> Optional[Staged]:
+        """Copies what the payload has so far, and tells the agent nothing.
+
+        ``room``: bytes of the segment for what is added to the payload before it is posted. ``None``:
+        no segment was free. The caller posts or discards the result.
+        """
+        writer = self.joined()
+        staged = Staged(writer, payload, end)
+        if payload.is_staged:
+            segment = self._segment(writer, payload.size + room, end, when_busy)
+            if segment is None:
+                return None
+            staged.hold(segment)
+        return staged
+
+    def post(self, staged: Staged, body: dict[str, Any]) -> tuple[Writer, Save]:
+        """Begins the save of what was staged. Ends the use of ``staged``, also if it fails."""
+        payload = staged.payload
         try:
-            return self._save(payload, body, end, when_busy)
+            return self._post(staged, body)
         except (_SegmentGone, StorageFull) as error:
             if isinstance(error, NoStagingSpace) or not payload.is_staged:
                 raise
             # The bytes are here, so they are copied once more, to a place that has room.
-            return self._save(payload, body, end, when_busy)
+            again = self.stage(payload, staged.end, "wait")
+            assert again is not None
+            return self._post(again, body)
 
-    def _save(
-        self,
-        payload: Payload,
-        body: dict[str, Any],
-        end: Optional[float],
-        when_busy: WhenBusy,
-    ) -> Optional[tuple[Writer, Save]]:
-        writer = self.joined()
-        segment: Optional[Segment] = None
-        if payload.is_staged:
-            segment = self._segment(writer, payload.size, end, when_busy)
-            if segment is None:
-                return None
+    def _post(self, staged: Staged, body: dict[str, Any]) -> tuple[Writer, Save]:
+        writer, payload = staged.writer, staged.payload
         is_posted = False
         try:
-            if segment is not None:
-                payload.copy_into(segment)
+            if self.joined() is not writer:
+                raise InvalidArgument("this save was begun by another process")
+            self._finish_copy(staged)
+            segment = staged.segment
             body = {"saveId": secrets.token_hex(16), **body, "files": payload.sources(segment)}
-            if end is not None:
-                body["timeoutMs"] = max(1, int((end - time.monotonic()) * 1000))
+            if staged.end is not None:
+                body["timeoutMs"] = max(1, int((staged.end - time.monotonic()) * 1000))
             save = Save(body, segment)
             is_posted = True
             writer.post(save, self.deadline())
@@ -123,14 +167,26 @@ class Saver:
             # An agent that did not answer may have begun, and may read the segment later. One that
             # stops may have taken the place of one that did not answer.
             was_refused = isinstance(error, HoldfastError) and not isinstance(error, Unavailable)
-            if segment is not None:
-                # In a full directory, each segment keeps the room that records need.
-                is_kept = not isinstance(error, StorageFull) and (was_refused or not is_posted)
-                writer.pool.give_back(segment, reusable=is_kept)
-                if isinstance(error, NotFound) and not segment.is_there():
-                    raise _SegmentGone(error.message, error.details) from None
+            # In a full directory, each segment keeps the room that records need.
+            is_kept = not isinstance(error, StorageFull) and (was_refused or not is_posted)
+            segment = staged.discard(reusable=is_kept)
+            if segment is not None and isinstance(error, NotFound) and not segment.is_there():
+                raise _SegmentGone(error.message, error.details) from None
             raise
         return writer, save
+
+    def _finish_copy(self, staged: Staged) -> None:
+        """Copies what was added since. A segment that is too small for it is exchanged."""
+        payload, segment = staged.payload, staged.segment
+        if not payload.is_staged:
+            return
+        if segment is not None and payload.size <= segment.size:
+            payload.copy_into(segment)
+            return
+        staged.discard()
+        segment = self._segment(staged.writer, payload.size, staged.end, "wait")
+        assert segment is not None
+        staged.hold(segment)
 
     def seal(
         self, writer: Writer, save: Save, payload: Payload, extras: Mapping[str, Any]

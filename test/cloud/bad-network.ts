@@ -36,9 +36,9 @@ const SETTINGS = {
 };
 /**
  * For connections that lose all data. The client waits for each of them, and longer for each next
- * one.
+ * one. A call that is stopped must end within the same time, also in a thread of a busy machine.
  */
-const SWALLOWED_STALL_TIMEOUT_MS = 100;
+const SWALLOWED_STALL_TIMEOUT_MS = 250;
 /**
  * Chance decides which connections are hit. The test saves versions until this many calls are hit,
  * up to a maximum.

@@ -245,7 +245,9 @@ describe('parts larger than the memory for them', () => {
       if (change === 'gone') bucket.remove('k');
       else bucket.damage('k', (bytes) => bytes.subarray(0, 12 * MIB + 1));
       const { message } = await failureOf(download());
-      expect(message).toContain(change === 'gone' ? 'is missing' : `ends after ${12 * MIB + 1} of`);
+      // The read of a later part may fail first.
+      const early = new RegExp(`ends (after ${12 * MIB + 1}|at or before ${20 * MIB}) of`);
+      expect(message).toMatch(change === 'gone' ? /is missing/ : early);
       expect([sink.closeCount, isWhole(transfers)]).toEqual([1, true]);
     }
   });
@@ -255,7 +257,7 @@ describe('parts larger than the memory for them', () => {
     const sizeBytes = 2 ** 50;
     const record = { ...file, sizeBytes, partSizeBytes: sizeBytes };
     const error = await failureOf(transfers.download([downloadItem(record, sink)]));
-    expect(error.message).toBe(`"model.bin" ends after ${MIB} of ${sizeBytes} bytes (k)`);
+    expect(error.message).toBe(`"model.bin" ends at or before ${MIB} of ${sizeBytes} bytes (k)`);
     bucket.remove('k');
     expect(transfers.memory.peakBytes).toBe(MIB);
   });

@@ -123,8 +123,8 @@ test('a missing object is one problem; so are a short one’s lost parts, and a 
   const missing = await transfers.verify(items(2));
   expect(missing.problems).toEqual([
     { name: 'a', message: '"a" is missing: there is no object a' },
-    { name: 'b', message: `"b" ends after ${19 * PART} of ${DATA.byteLength} bytes (b)` },
-    { name: 'b', message: expect.stringContaining('"b" ends after') },
+    { name: 'b', message: `"b" ends at or before ${19 * PART} of ${DATA.byteLength} bytes (b)` },
+    { name: 'b', message: expect.stringContaining('"b" ends at or before') },
   ]);
   const [file] = files;
   if (!file) throw new Error('there is a file');

@@ -1,6 +1,7 @@
 import { CheckpointError, isCheckpointError, type ObjectInfo, type RandomSource } from '../contract/index.ts';
 import { type ReadMemory, readHedged } from './hedged-read.ts';
 import { OpenReads } from './open-reads.ts';
+import { endsEarly } from './read.ts';
 import { retryingRecords } from './records.ts';
 import type { RequestCall } from './stall.ts';
 import type { Transfer } from './transfer.ts';
@@ -71,7 +72,7 @@ export class ObjectSource implements RandomSource {
     const what = `read of ${key} at ${startBytes}`;
     const count = await readHedged(this.#transfer, { what, memory, lengthBytes, into });
     if (count === lengthBytes) return;
-    const message = `${key} ends after ${startBytes + count} of ${this.sizeBytes} bytes`;
+    const message = `${key} ${endsEarly(startBytes, count, this.sizeBytes)}`;
     throw new CheckpointError('Corrupt', message, { context: { store: store.uri, key } });
   }
 

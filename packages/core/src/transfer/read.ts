@@ -163,7 +163,7 @@ async function fill(
   if (found === lengthBytes) return null;
   const isShort = found < lengthBytes;
   const size = isShort
-    ? `ends after ${startBytes + found} of ${file.sizeBytes} bytes`
+    ? endsEarly(startBytes, found, file.sizeBytes)
     : `is longer than its ${file.sizeBytes} bytes`;
   return corrupt(
     file,
@@ -173,6 +173,12 @@ async function fill(
     String(lengthBytes),
     String(found),
   );
+}
+
+/** For an object that ended before what was read of it. A read that found nothing knows no size. */
+export function endsEarly(startBytes: number, foundBytes: number, sizeBytes: number): string {
+  const isBefore = startBytes > 0 && foundBytes === 0;
+  return `ends ${isBefore ? 'at or before' : 'after'} ${startBytes + foundBytes} of ${sizeBytes} bytes`;
 }
 
 async function comparePartsOf(
