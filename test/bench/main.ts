@@ -17,6 +17,7 @@ import { benchResume } from './resume.ts';
 import { benchRetention } from './retention.ts';
 import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
 import { benchScale } from './scale.ts';
+import { benchSizes } from './sizes.ts';
 import { benchStart } from './start.ts';
 import { benchVerify } from './verify.ts';
 import { benchWorkers } from './workers.ts';
@@ -26,6 +27,7 @@ npm run bench -- local            the local store against dd and cp
 npm run bench -- s3               Holdfast and other clients of S3, on MinIO
 npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away, beside a bare sketch
 npm run bench -- workers          saves of 4 GiB with transfer workers and without: speed, and the main thread's share
+npm run bench -- sizes            saves by size (to 64 GiB), number of files and workers: requests, time, CPU, memory
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
 npm run bench -- records          the worst records that there can be: how long until they are read or refused
@@ -46,10 +48,11 @@ all of them:
   --out DIR           where to write the raw JSON, and but for local the Markdown and charts (a new directory)
 all but local:
   --from-sources      measure the sources as they are, without a build
-local, s3, client, workers, mirror, references, resume, repartition, inspect, async:
+local, s3, client, workers, sizes, mirror, references, resume, repartition, inspect, async:
   --dir DIR           the disk to measure (the directory for temporary files)
 s3, client, mirror:
   --shapes A,B        COUNTxSIZE, as in 16x64MiB
+s3, client, mirror, sizes:
   --sizes-scale X     smaller files, or fewer of the small ones, for trying it out
 s3, client:
   --peers A,B         only these
@@ -88,6 +91,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   s3: (args) => benchS3(args, S3_SERIES),
   client: (args) => benchS3(args, CLIENT_SERIES),
   workers: benchWorkers,
+  sizes: benchSizes,
   adapters: benchAdapters,
   mirror: benchMirror,
   collect: benchCollect,

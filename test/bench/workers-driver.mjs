@@ -11,7 +11,8 @@ const { uri, directory, workers, saveCount } = JSON.parse(process.argv[2] ?? '{}
 registerStore('drop', { form: 'drop://name', open: openDropStore });
 
 async function main() {
-  await using manager = await openCheckpointManager(uri, { env: process.env, settings: { workers } });
+  const settings = workers === undefined ? {} : { workers };
+  await using manager = await openCheckpointManager(uri, { env: process.env, settings });
   for (let count = 1; count < saveCount; count++) await manager.save({ dir: directory });
   const [before, mainBefore] = [process.cpuUsage(), process.threadCpuUsage()];
   const start = performance.now();

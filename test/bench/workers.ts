@@ -29,22 +29,25 @@ const TITLES: Readonly<Record<Kind, string>> = {
 };
 
 /** A younger file is read twice, because its times may not tell that it changes. */
-const QUIET_MS = 61_000;
+export const QUIET_MS = 61_000;
 const SPEED_UP_MIN = 1.7;
 const MAIN_SHARE_MAX = 0.15;
 
 const DRIVER = fileURLToPath(new URL('./workers-driver.mjs', import.meta.url));
 
-/** One save. */
-export interface WorkersRun {
-  readonly kind: Kind;
-  readonly workers: number;
-  readonly round: number;
+export interface SaveCost {
   readonly wallMs: number;
   /** User and system time of all threads. */
   readonly cpuMs: number;
   readonly mainCpuMs: number;
   readonly peakRssBytes: number;
+}
+
+/** One save. */
+export interface WorkersRun extends SaveCost {
+  readonly kind: Kind;
+  readonly workers: number;
+  readonly round: number;
 }
 
 export interface WorkersReport {
@@ -129,15 +132,17 @@ async function measureAll(series: Series): Promise<WorkersRun[]> {
 interface Job {
   readonly uri: string;
   readonly directory: string;
-  readonly workers: number;
+  /** Without a number, as the default chooses. */
+  readonly workers?: number;
   /** The last one is measured. */
   readonly saveCount: number;
 }
 
-async function measureSave(
+/** A save in a process of its own. `directory` becomes its home. */
+export async function measureSave(
   job: Job,
-  { directory, fromSources }: Series,
-): Promise<Omit<WorkersRun, 'kind' | 'workers' | 'round'>> {
+  { directory, fromSources }: Pick<Series, 'directory' | 'fromSources'>,
+): Promise<SaveCost> {
   const flags = fromSources ? ['--conditions=holdfast-source'] : [];
   const args = [...flags, DRIVER, JSON.stringify(job)];
   const env = { HOME: directory, AWS_ACCESS_KEY_ID: 'any', AWS_SECRET_ACCESS_KEY: 'any' };
