@@ -15,6 +15,7 @@ import { elect } from './elect.ts';
 import { fork } from './fork.ts';
 import { fsck } from './fsck.ts';
 import { gc } from './gc.ts';
+import { inspect } from './inspect.ts';
 import { latest } from './latest.ts';
 import { lease } from './lease.ts';
 import { list } from './list.ts';
@@ -47,6 +48,7 @@ export const COMMANDS: readonly Command[] = [
   latest,
   list,
   show,
+  inspect,
   log,
   diff,
   gc,

@@ -101,6 +101,40 @@ export interface DiffResult {
   readonly bytesRead: number;
 }
 
+export interface InspectOptions extends WaitOptions {
+  /** Default: the latest. */
+  version?: CheckpointReference | 'latest' | undefined;
+}
+
+export interface InspectResult {
+  readonly id: CheckpointId;
+  /** Sorted by name. */
+  readonly files: readonly InspectedFile[];
+  /** Payload bytes that were read and verified. */
+  readonly bytesRead: number;
+}
+
+export interface InspectedFile {
+  readonly name: string;
+  /** Index of the writer that saved it. */
+  readonly writer: number;
+  readonly sizeBytes: number;
+  /** In the order of their bytes. `null`: the file holds none that could be read. */
+  readonly tensors: readonly InspectedTensor[] | null;
+  /** Why tensors could not be read although its name says that it holds some; empty otherwise. */
+  readonly note: string;
+}
+
+/** A tensor in a file, or the part of a tensor that one rank has saved. */
+export interface InspectedTensor extends TensorShape {
+  readonly name: string;
+  /**
+   * Where a part begins in the whole tensor, one index for each dimension, as PyTorch's distributed
+   * checkpoints say in their headers. `null`: the file says nothing of parts.
+   */
+  readonly offsets: readonly number[] | null;
+}
+
 export interface LeaseOptions extends WaitOptions {
   /** Default: the latest. */
   version?: CheckpointReference | 'latest' | undefined;
@@ -155,6 +189,13 @@ export interface HistoryCalls {
     after: CheckpointReference | 'latest',
     options?: DiffOptions,
   ): Promise<DiffResult>;
+
+  /**
+   * The tensors in the files of a version, from the headers of its safetensors files. Reads the
+   * first part of each of these files, under a lease. Changes nothing. `NotFound`: there is no such
+   * version. `Corrupt`: bytes that were read do not match their record.
+   */
+  inspect(options?: InspectOptions): Promise<InspectResult>;
 
   /**
    * Protects a checkpoint from collection for a limited time; `restore`, `openInputStream` and

@@ -17,6 +17,8 @@ import type {
   DiffResult,
   ForkOptions,
   ForkResult,
+  InspectOptions,
+  InspectResult,
   Lease,
   LeaseOptions,
   RollbackOptions,
@@ -39,7 +41,7 @@ import { annotate, begun } from './commit/index.ts';
 import { collect, pin, planOnly, retention, setRetention, undelete, unpin } from './keep/index.ts';
 import { fsck, rebuildCatalog, releaseSkipped, verify } from './mend/index.ts';
 import { fork, mirror, rollback } from './move/index.ts';
-import { callersLeases, diff, readLog, releaseLease, takeLease } from './read/index.ts';
+import { callersLeases, diff, inspect, readLog, releaseLease, takeLease } from './read/index.ts';
 import { findRunsBelow, type RunContext } from './run/index.ts';
 
 export class Admin implements RunAdmin {
@@ -75,6 +77,10 @@ export class Admin implements RunAdmin {
     referenceOrLatest('before', before);
     referenceOrLatest('after', after);
     return jsonReady(await diff(this.#run, [before, after], this.#calls.bounded(options, CALL_RULES.diff)));
+  }
+
+  async inspect(options: InspectOptions = {}): Promise<InspectResult> {
+    return jsonReady(await inspect(this.#run, this.#calls.bounded(options, CALL_RULES.inspect)));
   }
 
   async lease(options: LeaseOptions): Promise<Lease> {

@@ -39,7 +39,13 @@ import {
   wholeNumber,
 } from '../contract/checks.ts';
 import type { InputStreamOptions } from '../contract/files.ts';
-import type { DiffOptions, ForkOptions, LeaseOptions, RollbackOptions } from '../contract/history.ts';
+import type {
+  DiffOptions,
+  ForkOptions,
+  InspectOptions,
+  LeaseOptions,
+  RollbackOptions,
+} from '../contract/history.ts';
 import { LIFE_ACCEPTED, lifeProblem } from '../contract/life.ts';
 import type { CallOptions } from '../contract/object-store.ts';
 import {
@@ -189,6 +195,7 @@ export const CALL_RULES = {
   fork: rules<ForkOptions>({ ...wait, version: optional(versionOrLatest) }),
   rollback: rules<RollbackOptions>({ ...wait, to: reference, reason: checkedThere }),
   diff: rules<DiffOptions>({ ...wait, tensors: optional(flag) }),
+  inspect: rules<InspectOptions>({ ...wait, version: optional(referenceOrLatest) }),
   lease: rules<LeaseOptions>({
     ...wait,
     version: optional(referenceOrLatest),

@@ -3,7 +3,7 @@
 import type { FileChange, FileDiff, TensorChange, TensorDiff } from '../contract/history.ts';
 import { compareUtf8 } from '../contract/object-key.ts';
 import type { FileRecord } from '../format/index.ts';
-import type { ReadTensor } from './safetensors.ts';
+import { isSafetensors, type ReadTensor } from './safetensors.ts';
 import { haveSameBytes } from './same-content.ts';
 
 /** A file of both checkpoints, or of one of them. */
@@ -46,7 +46,7 @@ export function fileDiff(
 
 /** True if it is worth reading: both files exist and differ, and the name indicates tensors. */
 export function mayHoldTensors({ name, change }: FilePair): boolean {
-  return change === 'changed' && name.endsWith('.safetensors');
+  return change === 'changed' && isSafetensors(name);
 }
 
 /** All tensors of both files, sorted by name. */

@@ -20,10 +20,22 @@ const LENGTH_BYTES = 8;
 const STRUCTURE_MAX = 2_000_000;
 const DIMENSIONS_MAX = 64;
 const METADATA = '__metadata__';
+/**
+ * The key in the metadata of a header under which PyTorch writes `{name: {"saved_offsets": […]}}` as
+ * JSON (`_hf_utils.py` of `torch.distributed.checkpoint`).
+ */
+const SHARDING = 'DCP_SHARDING_INFO';
 const DTYPE = /^[A-Z][A-Z0-9_]{0,15}$/;
 const STRUCTURE: ReadonlySet<number> = new Set([...'[{,:'].map((character) => character.charCodeAt(0)));
 
+/** Whether a file says by its name that it is one. */
+export function isSafetensors(name: string): boolean {
+  return name.endsWith('.safetensors');
+}
+
 export interface ReadTensor extends TensorShape {
+  /** Place of this part in the whole tensor; `null` if the header says nothing of parts. */
+  readonly offsets: readonly number[] | null;
   /** CRC32C of its bytes; `undefined` if they were not read. */
   readonly crc32c: number | undefined;
 }
@@ -40,6 +52,7 @@ export interface TensorScanOptions {
 interface Place {
   readonly name: string;
   readonly shape: TensorShape;
+  readonly offsets: readonly number[] | null;
   /** Relative to the end of the header. */
   readonly startBytes: number;
   readonly endBytes: number;
@@ -77,7 +90,10 @@ export class SafetensorsScan {
 
   get tensors(): ReadonlyMap<string, ReadTensor> {
     return new Map(
-      this.#places.map(({ name, shape }, index) => [name, { ...shape, crc32c: this.#sums?.of(index) }]),
+      this.#places.map(({ name, shape, offsets }, index) => [
+        name,
+        { ...shape, offsets, crc32c: this.#sums?.of(index) },
+      ]),
     );
   }
 
@@ -189,9 +205,10 @@ function parseHeader(bytes: Uint8Array, dataBytes: number): Place[] | string {
   }
   if (!isObject(header)) return 'its header is not a JSON object';
   const places: Place[] = [];
+  const sharding = shardingOf(header[METADATA]);
   for (const [name, entry] of Object.entries(header)) {
     if (name === METADATA) continue;
-    const place = placeOf(name, entry);
+    const place = placeOf(name, entry, sharding);
     if (place === undefined)
       return `its header does not give type, shape and offsets of ${JSON.stringify(name)}`;
     places.push(place);
@@ -206,7 +223,18 @@ function structureOf(bytes: Uint8Array): number {
   return count;
 }
 
-function placeOf(name: string, entry: unknown): Place | undefined {
+/** Empty if the header says nothing of parts, or nothing that can be understood. */
+function shardingOf(metadata: unknown): ReadonlyMap<string, unknown> {
+  const text = isObject(metadata) ? metadata[SHARDING] : undefined;
+  try {
+    const sharding: unknown = typeof text === 'string' ? JSON.parse(text) : undefined;
+    return new Map(isObject(sharding) ? Object.entries(sharding) : []);
+  } catch {
+    return new Map();
+  }
+}
+
+function placeOf(name: string, entry: unknown, sharding: ReadonlyMap<string, unknown>): Place | undefined {
   if (!isObject(entry)) return undefined;
   const { dtype, shape, data_offsets: offsets } = entry;
   if (typeof dtype !== 'string' || !DTYPE.test(dtype)) return undefined;
@@ -214,7 +242,15 @@ function placeOf(name: string, entry: unknown): Place | undefined {
   if (!areCounts(offsets) || offsets.length !== 2) return undefined;
   const [startBytes = 0, endBytes = 0] = offsets;
   if (endBytes < startBytes) return undefined;
-  return { name, shape: { dtype, shape, sizeBytes: endBytes - startBytes }, startBytes, endBytes };
+  const part = sharding.get(name);
+  const saved = isObject(part) ? part['saved_offsets'] : undefined;
+  return {
+    name,
+    shape: { dtype, shape, sizeBytes: endBytes - startBytes },
+    offsets: areCounts(saved) && saved.length === shape.length ? saved : null,
+    startBytes,
+    endBytes,
+  };
 }
 
 /**

@@ -4,21 +4,11 @@ import type { CheckpointId, CheckpointReference } from '../../contract/checkpoin
 import type { DiffOptions, DiffResult, FileDiff } from '../../contract/history.ts';
 import type { FileRecord } from '../../format/index.ts';
 import { diffTensors, type FilePair, fileDiff, mayHoldTensors, pairFiles } from '../../plan/diff.ts';
-import { SafetensorsScan } from '../../plan/safetensors.ts';
-import { chooseCheckpoint } from '../../plan/select.ts';
-import type { Head } from '../catalog/index.ts';
-import { readFiles, readManifest } from '../records/index.ts';
-import {
-  plannedEvent,
-  type RunContext,
-  readRun,
-  transferOptions,
-  unlessRemovedMeanwhile,
-} from '../run/index.ts';
-import { leaseCheckpoint, wantedReference } from './restore.ts';
-
-/** Two headers are in memory at once, as bytes and parsed. */
-const HEADER_BUDGET_SHARE = 1 / 8;
+import type { SafetensorsScan } from '../../plan/safetensors.ts';
+import { readFiles } from '../records/index.ts';
+import { plannedEvent, type RunContext, readRun } from '../run/index.ts';
+import { withLeasedManifest } from './leased-manifest.ts';
+import { scanTensors } from './scan-tensors.ts';
 
 export async function diff(
   run: RunContext,
@@ -38,30 +28,18 @@ export async function diff(
   );
 }
 
-interface LeasedFiles {
-  readonly id: CheckpointId;
-  readonly files: readonly FileRecord[];
-  readonly signal: AbortSignal;
-}
-
-async function withFiles<T>(
+function withFiles<T>(
   run: RunContext,
-  { version, signal }: { version: CheckpointReference | 'latest'; signal: AbortSignal },
-  use: (files: LeasedFiles) => Promise<T>,
+  wanted: { readonly version: CheckpointReference | 'latest'; readonly signal: AbortSignal },
+  use: (files: {
+    readonly id: CheckpointId;
+    readonly files: readonly FileRecord[];
+    readonly signal: AbortSignal;
+  }) => Promise<T>,
 ): Promise<T> {
-  const wanted = wantedReference(version);
-  const choose = ({ state }: Head) => chooseCheckpoint(state, wanted);
-  const { checkpoint, lease } = await leaseCheckpoint(run, choose, signal);
-  const until = AbortSignal.any([signal, lease.lost]);
-  try {
-    const manifest = await readManifest(run, checkpoint, until);
-    const files = await readFiles(run, manifest, { signal: until });
-    return await use({ id: checkpoint.id, files, signal: until });
-  } catch (error) {
-    throw await unlessRemovedMeanwhile(run, checkpoint, error, signal);
-  } finally {
-    await lease.release();
-  }
+  return withLeasedManifest(run, wanted, async ({ id, manifest, signal }) =>
+    use({ id, files: await readFiles(run, manifest, { signal }), signal }),
+  );
 }
 
 type Bounded = DiffOptions & { readonly signal: AbortSignal };
@@ -89,7 +67,9 @@ class Comparing {
     if (!mayHoldTensors(pair)) return fileDiff(pair, undefined);
     const scans: SafetensorsScan[] = [];
     for (const file of this.#namedFiles(pair)) {
-      const scan = await this.#scan(file);
+      const withSums = this.#options.tensors === true;
+      const { scan, bytesRead } = await scanTensors(this.#run, file, { ...this.#options, withSums });
+      this.bytesRead += bytesRead;
       if (scan.problem !== undefined) {
         return fileDiff(pair, { note: `${file.name} is not read as safetensors: ${scan.problem}` });
       }
@@ -103,19 +83,5 @@ class Comparing {
   #namedFiles({ before, after }: FilePair): FileRecord[] {
     const both = [before, after].filter((file) => file !== undefined);
     return both.map((file, index) => ({ ...file, name: `${file.name}@${this.#ids[index]?.version}` }));
-  }
-
-  async #scan(file: FileRecord): Promise<SafetensorsScan> {
-    const headerBytesMax = this.#run.settings.bufferBytes * HEADER_BUDGET_SHARE;
-    const withSums = this.#options.tensors === true;
-    const scan = new SafetensorsScan({ fileBytes: file.sizeBytes, headerBytesMax, withSums });
-    if (!scan.wantsMore) return scan;
-    // Leaving the loop ends the stream and discards what was read ahead.
-    for await (const chunk of this.#run.transfers.stream(file, transferOptions(this.#options))) {
-      this.bytesRead += chunk.byteLength;
-      scan.push(chunk);
-      if (!scan.wantsMore) break;
-    }
-    return scan;
   }
 }

@@ -3,6 +3,7 @@
 export { type CommittedFiles, contentOf, readCommitted, readOriginal } from './committed-files.ts';
 export { diff } from './diff.ts';
 export { Hold } from './hold.ts';
+export { inspect } from './inspect.ts';
 export { LeaseHolder } from './lease.ts';
 export { callersLeases, listLeases, objectTimeMs, releaseLease, takeLease } from './leases.ts';
 export { readLog } from './log.ts';

@@ -1,0 +1,54 @@
+/** The tensors of a checkpoint, from the headers of its files. */
+
+import { atATime } from '../../contract/at-a-time.ts';
+import type { InspectedFile, InspectOptions, InspectResult } from '../../contract/history.ts';
+import { compareUtf8 } from '../../contract/object-key.ts';
+import type { FileRecord } from '../../format/index.ts';
+import { isSafetensors } from '../../plan/safetensors.ts';
+import { readSlices } from '../records/index.ts';
+import { type RunContext, readRun } from '../run/index.ts';
+import { withLeasedManifest } from './leased-manifest.ts';
+import { scanTensors } from './scan-tensors.ts';
+
+/** A header waits for the store, and may be large. */
+const FILES_AT_ONCE = 16;
+
+export async function inspect(
+  run: RunContext,
+  { version = 'latest', ...options }: InspectOptions & { readonly signal: AbortSignal },
+): Promise<InspectResult> {
+  await readRun(run, options.signal);
+  return withLeasedManifest(run, { version, signal: options.signal }, async ({ id, manifest, signal }) => {
+    const files: InspectedFile[] = [];
+    let bytesRead = 0;
+    for await (const { writer, files: records } of readSlices(run, manifest, { signal })) {
+      const inspected = await atATime(records, FILES_AT_ONCE, async (record) => {
+        const found = await inspectFile(run, record, { ...options, signal });
+        bytesRead += found.bytesRead;
+        return { name: record.name, writer, sizeBytes: record.sizeBytes, ...found.said };
+      });
+      for (const file of inspected) files.push(file);
+    }
+    files.sort((a, b) => compareUtf8(a.name, b.name));
+    return { id, files, bytesRead };
+  });
+}
+
+async function inspectFile(
+  run: RunContext,
+  record: FileRecord,
+  options: Omit<InspectOptions, 'version'> & { readonly signal: AbortSignal },
+): Promise<{ readonly said: Pick<InspectedFile, 'tensors' | 'note'>; readonly bytesRead: number }> {
+  if (!isSafetensors(record.name)) return { said: { tensors: null, note: '' }, bytesRead: 0 };
+  const { scan, bytesRead } = await scanTensors(run, record, { ...options, withSums: false });
+  if (scan.problem !== undefined)
+    return { said: { tensors: null, note: `it is not read as safetensors: ${scan.problem}` }, bytesRead };
+  const tensors = [...scan.tensors].map(([name, { dtype, shape, sizeBytes, offsets }]) => ({
+    name,
+    dtype,
+    shape,
+    sizeBytes,
+    offsets,
+  }));
+  return { said: { tensors, note: '' }, bytesRead };
+}
