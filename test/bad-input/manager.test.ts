@@ -104,6 +104,7 @@ const CALLS: readonly Row[] = [
     { to: 1, reason: 'r' },
   ],
   ['diff', (m, o) => m.admin.diff(1, 1, o), { ...WAIT, tensors: FLAG }, OBJECT],
+  ['inspect', (m, o) => m.admin.inspect(o), VERSION_OR_LATEST, OBJECT],
   [
     'lease',
     (m, o) => m.admin.lease(o),

@@ -3,22 +3,7 @@ import type { FileRecord } from '@holdfast/core/internal/format/index';
 import { pairFiles } from '@holdfast/core/internal/plan/diff';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
-
-type Tensors = Record<string, { shape: number[]; data: Uint8Array }>;
-
-/** A file with these tensors of bytes, one after the other. */
-function safetensors(tensors: Tensors): Uint8Array {
-  let at = 0;
-  const header: Record<string, unknown> = {};
-  for (const [name, { shape, data }] of Object.entries(tensors)) {
-    header[name] = { dtype: 'U8', shape, data_offsets: [at, at + data.byteLength] };
-    at += data.byteLength;
-  }
-  const json = new TextEncoder().encode(JSON.stringify(header));
-  const length = new Uint8Array(8);
-  new DataView(length.buffer).setBigUint64(0, BigInt(json.byteLength), true);
-  return Buffer.concat([length, json, ...Object.values(tensors).map(({ data }) => data)]);
-}
+import { safetensors } from './safetensors-bytes.ts';
 
 const flat = (data: Uint8Array) => ({ shape: [data.byteLength], data });
 const OLD = safetensors({

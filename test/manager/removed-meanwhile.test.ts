@@ -60,6 +60,7 @@ const READINGS: [string, RegExp, (manager: RunManager) => Promise<unknown>][] = 
     (manager) => manager.restore({ version: 1, to: buffers(), onCorrupt: 'fallback' }),
   ],
   ['diff', MANIFEST, (manager) => manager.admin.diff(1, 1)],
+  ['inspect', MANIFEST, (manager) => manager.admin.inspect({ version: 1 })],
   ['details', MANIFEST, async (manager) => (await manager.get(1))?.details()],
   [
     'a stream',

@@ -47,9 +47,9 @@ describe('safetensors', () => {
     const { problem, tensors, wantsMore } = scan(fileOf(HEADER, DATA), { pieceBytes, withSums: true });
     expect([problem, wantsMore]).toEqual([undefined, false]);
     expect(Object.fromEntries(tensors)).toEqual({
-      bias: { dtype: 'BF16', shape: [4], sizeBytes: 8, crc32c: crc32c(DATA.subarray(0, 8)) },
-      weight: { dtype: 'F32', shape: [2, 2], sizeBytes: 16, crc32c: crc32c(DATA.subarray(8)) },
-      scale: { dtype: 'F32', shape: [0], sizeBytes: 0, crc32c: 0 },
+      bias: { dtype: 'BF16', shape: [4], sizeBytes: 8, offsets: null, crc32c: crc32c(DATA.subarray(0, 8)) },
+      weight: { dtype: 'F32', shape: [2, 2], sizeBytes: 16, offsets: null, crc32c: crc32c(DATA.subarray(8)) },
+      scale: { dtype: 'F32', shape: [0], sizeBytes: 0, offsets: null, crc32c: 0 },
     });
   });
 
