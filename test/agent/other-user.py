@@ -18,7 +18,8 @@ import holdfast
 USER, GROUP, SOCKET, RUN = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 
 for module in pkgutil.iter_modules(holdfast.__path__):
-    importlib.import_module(f"holdfast.{module.name}")
+    if not module.ispkg:  # The packages are for frameworks, which need not be there.
+        importlib.import_module(f"holdfast.{module.name}")
 for encoding in ("ascii", "latin-1", "idna"):
     codecs.lookup(encoding)
 os.setgroups([])

@@ -1,7 +1,18 @@
 /** An agent takes over from one that stopped or was killed, and clients wait for it. */
 
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { FAULTS, scriptedFaults } from '@holdfast/testkit';
@@ -175,4 +186,65 @@ describe('what a killed agent left', () => {
       await vi.waitFor(() => expect(existsSync(path) && which === 'seal').toBe(false));
     },
   );
+
+  describe('a file of the trainer that is saved where it lies', () => {
+    const CONTENT = Buffer.alloc(100_000, 'a');
+    const CHANGED = Buffer.alloc(100_000, 'b');
+    /** The state of its save after another agent has taken over, and the bytes that the run has. */
+    const changedMeanwhile = async (change: (path: string) => void) => {
+      await using agent = new TestAgent();
+      const data = join(agent.directory, 'data');
+      mkdirSync(data);
+      const path = join(data, 'model');
+      writeFileSync(path, CONTENT);
+      await agent.start({ roots: [data] });
+      const run = newRun();
+      const stall = { fault: FAULTS.stall, operation: 'create', key: /model$/, times: 9 } as const;
+      plans.set(run, scriptedFaults(stall));
+      const trainer = await agent.trainer(run);
+      const saveId = hex();
+      await trainer.begin(1, { saveId, files: [{ name: 'model', source: { path } }] });
+      plans.delete(run);
+      await agent.stop();
+      change(path);
+      await agent.start();
+      const at = { writerId: trainer.writerId, saveId };
+      const { body } = await agent.call('saveState', { path: at, query: { wait: 'committed' } });
+      const again = await trainer.begin(1, { saveId, files: [{ name: 'model', source: { path } }] });
+      return { body, again };
+    };
+
+    test('is committed if it is as it was', async () => {
+      const { body } = await changedMeanwhile(() => undefined);
+      expect(body).toMatchObject({ state: 'committed', error: null });
+    });
+
+    test.each<[string, string, (path: string) => void]>([
+      ['written to', 'SourceChanged', (path) => writeFileSync(path, CHANGED)],
+      [
+        'written to, with the time that it had',
+        'SourceChanged',
+        (path) => {
+          const { atimeMs, mtimeMs } = statSync(path);
+          writeFileSync(path, CHANGED);
+          utimesSync(path, atimeMs / 1000, mtimeMs / 1000);
+        },
+      ],
+      [
+        'replaced',
+        'SourceChanged',
+        (path) => {
+          writeFileSync(`${path}.new`, CHANGED);
+          renameSync(`${path}.new`, path);
+        },
+      ],
+      ['longer', 'SourceChanged', (path) => appendFileSync(path, 'c')],
+      ['removed', 'NotFound', (path) => rmSync(path)],
+    ])('and is %s while no agent runs ends as failed (%s), not with other bytes', async (_, code, change) => {
+      const { body, again } = await changedMeanwhile(change);
+      const failed = { state: 'failed', error: { code } };
+      expect(body).toMatchObject(failed);
+      expect(again.body).toMatchObject(failed);
+    });
+  });
 });

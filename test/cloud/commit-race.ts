@@ -37,23 +37,24 @@ export class CommitRace {
   readonly #run: TestBucket;
   readonly #survivors: readonly RunManager[];
   readonly #told: Told[] = [];
-  /** Runs at each call of the first survivor. */
+  /** Runs at each call of the one who has a head start: the first survivor, or the rival. */
   #onCall: () => void = () => undefined;
 
   private constructor(cloud: Cloud, run: TestBucket, stores: readonly ObjectStore[]) {
-    const plan = () => {
-      this.#onCall();
-      return undefined;
-    };
     this.#cloud = cloud;
     this.#run = run;
     this.#survivors = stores.map((store, index) =>
       createCheckpointManager({
-        store: index === 0 ? new FaultyStore(store, plan) : store,
+        store: index === 0 ? new FaultyStore(store, this.#plan) : store,
         settings: SETTINGS,
       }),
     );
   }
+
+  readonly #plan = () => {
+    this.#onCall();
+    return undefined;
+  };
 
   /** `finisherCount` includes the writer and the new attempt. */
   static async open(cloud: Cloud, run: TestBucket, finisherCount: number): Promise<CommitRace> {
@@ -63,34 +64,42 @@ export class CommitRace {
 
   /**
    * Races once for a version above all earlier ones. The rival begins when the first survivor has
-   * made `headStart` calls. Resolves to the process whose files were committed.
+   * made `headStart` calls. Below 0, the others begin when the rival has made so many calls.
+   * Resolves to the process whose files were committed.
    */
   async play(version: bigint, headStart: number): Promise<Answer['who']> {
     await using writer = await this.#deliver(version);
+    const rivalStore = await openStore(this.#run.uri, this.#run.env);
     await using rival = createCheckpointManager({
-      store: await openStore(this.#run.uri, this.#run.env),
+      store: headStart < 0 ? new FaultyStore(rivalStore, this.#plan) : rivalStore,
       attempt: `rival-${version}`,
       settings: SETTINGS,
     });
-    const isDue = this.#afterCalls(headStart);
-    const answers = this.#survivors.map((survivor) => this.#finish(survivor, version));
-    answers.push(this.#save(writer, 'writer', version));
-    await isDue;
-    answers.push(this.#save(rival, 'rival', version));
-    const settled = await Promise.all(answers);
+    const beginRival = () => [this.#save(rival, 'rival', version)];
+    const beginOthers = () => [
+      ...this.#survivors.map((survivor) => this.#finish(survivor, version)),
+      this.#save(writer, 'writer', version),
+    ];
+    const sides = headStart < 0 ? [beginRival, beginOthers] : [beginOthers, beginRival];
+    const settled = await this.#inOrder(sides, Math.abs(headStart));
     const winner = await this.#committedBy(version);
     judge(version, settled, winner);
     return winner;
   }
 
-  /** Resolves when the first survivor makes its n-th call from now on, counted from 0. */
-  #afterCalls(count: number): Promise<void> {
-    return new Promise((resolve) => {
-      let left = count;
-      this.#onCall = () => {
-        if (left-- === 0) resolve();
-      };
-    });
+  /** The second side begins at the n-th counted call from now on, or at the end of the first. */
+  async #inOrder(sides: readonly (() => Promise<Answer>[])[], callCount: number): Promise<Answer[]> {
+    const due = Promise.withResolvers<void>();
+    let left = callCount;
+    this.#onCall = () => {
+      if (left-- === 0) due.resolve();
+    };
+    const answers: Promise<Answer>[] = [];
+    for (const begin of sides) {
+      if (answers.length > 0) await Promise.race([due.promise, Promise.all(answers)]);
+      answers.push(...begin());
+    }
+    return Promise.all(answers);
   }
 
   /** Checks that every version is complete and that every reported outcome is true. */

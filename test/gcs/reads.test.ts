@@ -61,7 +61,7 @@ describe('readInto', () => {
   });
 
   test('416 is the end of the object, and an empty buffer needs no request', async () => {
-    expect(await (await read({ status: 416 })).call).toBe(0);
+    expect(await (await read({ status: 416, headers: { 'x-guploader-uploadid': 'U1' } })).call).toBe(0);
     const server = await scriptedGcs(() => 'reset');
     expect(await (await server.open()).readInto('a', 2, new Uint8Array(0))).toBe(0);
     expect(server.requests).toHaveLength(0);

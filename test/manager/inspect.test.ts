@@ -3,7 +3,7 @@ import { bytes, failure, newBucket, open } from './memory-run.ts';
 import { safetensors, shardingOf } from './safetensors-bytes.ts';
 
 describe('the tensors of a checkpoint', () => {
-  test('of all writers, from the first part of each file; other files are only named', async () => {
+  test('tensors of all writers come from the first part of each file; other files are only named', async () => {
     const bucket = newBucket();
     const row = (writer: number) =>
       safetensors(

@@ -290,7 +290,6 @@ export class Agent {
         version: String(version),
         error: String(error),
       });
-      await this.stage.unseal(writer.id, save);
     }
   }
 

@@ -109,11 +109,8 @@ export class Writer {
   }
 
   /** Opens the sources before it resolves. `Conflict`: the id was used for another save. */
-  save(request: SaveRequest): Promise<SaveJob> {
-    return this.#save(request, { begunWith: fingerprintOf(request) });
-  }
-
-  async #save(request: SaveRequest, { begunWith, sealedWith }: Fingerprints): Promise<SaveJob> {
+  async save(request: SaveRequest): Promise<SaveJob> {
+    const begunWith = fingerprintOf(request);
     const known = this.#saves.get(request.saveId);
     if (known) {
       if (known.facts.begunWith === begunWith) return known;
@@ -125,7 +122,6 @@ export class Writer {
         `this writer has ${OPEN_SAVES_MAX} saves that are not sealed`,
       );
     const job = this.#begin(request, begunWith);
-    job.sealedWith = sealedWith;
     try {
       await job.inTurn(async () => {
         await job.sources.add(request.files);
@@ -139,19 +135,23 @@ export class Writer {
     return job;
   }
 
-  /** Goes on with what an earlier agent had sealed. */
+  /**
+   * Goes on with what an earlier agent had sealed. A save whose files have changed meanwhile, or
+   * are gone, has failed: its trainer must hear that, and not begin it anew with other bytes.
+   */
   async resume(record: SealRecord): Promise<void> {
-    const { isDelivered, begunWith, sealedWith, ...request } = record;
-    if (!isDelivered) {
-      await this.#save(request, { begunWith, sealedWith });
-      return;
-    }
-    // Its sources may have changed since: the trainer was told that they may.
-    const job = this.#begin(request, begunWith);
-    job.sealedWith = sealedWith;
-    this.#sealed.set(request.saveId, record);
+    const job = this.#begin(record, record.begunWith);
+    job.sealedWith = record.sealedWith;
     job.isRecorded = true;
-    job.noteDelivered();
+    this.#sealed.set(record.saveId, record);
+    try {
+      // The sources of a delivered save may have changed: the trainer was told that they may.
+      if (record.isDelivered) job.noteDelivered();
+      else await job.sources.add(record.files, record.fileStates);
+    } catch (error) {
+      await job.fail(error);
+      throw error;
+    }
     this.#start(job);
   }
 
@@ -271,7 +271,9 @@ export class Writer {
     if (isNamed) {
       if (!this.#isPrepared || !(await this.#parts.stage.isThere(this.id))) await this.#prepare();
       const { sealedWith } = job;
-      const record = { ...request, isDelivered: false, begunWith: job.facts.begunWith, sealedWith };
+      const { begunWith } = job.facts;
+      const { fileStates } = job.sources;
+      const record = { ...request, fileStates, isDelivered: false, begunWith, sealedWith };
       await this.#parts.stage.seal(this.id, record);
       this.#sealed.set(request.saveId, record);
     }
@@ -343,11 +345,6 @@ export class Writer {
     await this.#parts.stage.remove(this.id).catch(() => undefined);
     this.#parts.onEnd();
   }
-}
-
-interface Fingerprints {
-  readonly begunWith: string;
-  readonly sealedWith?: string | undefined;
 }
 
 function fingerprintOf({ sealed: _, ...content }: SaveRequest): string {

@@ -45,8 +45,7 @@ export interface ReadRequest extends CallOptions {
 }
 
 export interface ReadAnswer extends TransportAnswer {
-  /** Undefined: the answer has none. */
-  readonly etag: string | undefined;
+  readonly etag: string;
   readonly createdAtMs: number;
 }
 
@@ -110,7 +109,7 @@ export abstract class CloudStore implements ObjectStore {
         .read(this.placeOf(key), { bodyBytesMax: maxBytes, signal })
         .catch(refuseLarger(this.#subject(key), maxBytes));
       assertUntouched(status, headers);
-      return { key, sizeBytes: body.byteLength, etag: etag ?? '', createdAtMs, bytes: body };
+      return { key, sizeBytes: body.byteLength, etag, createdAtMs, bytes: body };
     });
   }
 
@@ -126,11 +125,12 @@ export abstract class CloudStore implements ObjectStore {
         const into = { buffer, startBytes: offsetBytes };
         const answer = await this.#parts.objects.read(place, { etag, range, into, onBytes, signal });
         // Some servers and proxies ignore the condition.
-        if (etag !== undefined && (answer.etag ?? etag) !== etag) throw replaced(subject, etag);
+        if (etag !== undefined && answer.etag !== etag) throw replaced(subject, etag);
         return answer.bytesInto ?? 0;
       } catch (error) {
         const status = error instanceof HttpRefusal ? error.status : undefined;
-        if (status === 412) throw replaced(subject, etag, error);
+        if (error instanceof HttpRefusal && error.isForeign) throw error;
+        if (status === 412 && etag !== undefined) throw replaced(subject, etag, error);
         const isAtEnd = await (this.#parts.objects.isAtEnd?.(error, place, offsetBytes, signal) ??
           status === 416);
         if (isAtEnd) return 0;

@@ -101,6 +101,15 @@ export class FileSource implements RandomSource {
   }
 
   /**
+   * Changes with every change that the file's times show, also across processes and restarts. Two
+   * sources of one file with the same text have read the same file.
+   */
+  get state(): string {
+    const { ino, size, mtimeNs, ctimeNs } = this.#opened;
+    return [ino, size, mtimeNs, ctimeNs].join(' ');
+  }
+
+  /**
    * Compares size, modification time and change time of the open file. A program that replaces the
    * file does not affect the bytes read. But it changes the link count, and with it the change
    * time, so the replacement is reported too.

@@ -78,8 +78,8 @@ export class AzureObjects implements ObjectRequests {
     });
     if (range === undefined) this.#assertNoDirectory(place, answer.headers);
     const { etag: found } = answer.headers;
-    const told = found === undefined ? undefined : plainEtag(found);
-    return { ...answer, etag: told, createdAtMs: createdAtMs(answer) };
+    if (found === undefined) throw foreignSuccess(answer);
+    return { ...answer, etag: plainEtag(found), createdAtMs: createdAtMs(answer) };
   }
 
   /**

@@ -105,7 +105,7 @@ export class GcsObjects {
       ...options,
     });
     const { 'x-goog-generation': generation, 'last-modified': lastModified } = answer.headers;
-    if (generation === undefined && range === undefined) throw foreignSuccess(answer);
+    if (generation === undefined) throw foreignSuccess(answer);
     return { ...answer, etag: generation, createdAtMs: dateMs(lastModified) };
   }
 

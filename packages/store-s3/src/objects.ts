@@ -95,11 +95,8 @@ export class S3Objects implements ObjectRequests {
       ...options,
     });
     const { etag: found, 'last-modified': lastModified } = answer.headers;
-    return {
-      ...answer,
-      etag: found === undefined ? undefined : plainEtag(found),
-      createdAtMs: dateMs(lastModified),
-    };
+    if (found === undefined) throw foreignSuccess(answer);
+    return { ...answer, etag: plainEtag(found), createdAtMs: dateMs(lastModified) };
   }
 
   async remove({ path }: ObjectPlace, signal: AbortSignal | undefined): Promise<void> {

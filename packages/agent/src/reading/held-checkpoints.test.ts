@@ -1,6 +1,6 @@
 import { type Checkpoint, CheckpointError, type RunManager } from '@holdfast/core';
 import { expect, test } from 'vitest';
-import { HELD_IDLE_MS, HeldCheckpoints, type Wanted } from './held-checkpoints.ts';
+import { HELD_IDLE_MS, HeldCheckpoints, IDLE_MAX, type Wanted } from './held-checkpoints.ts';
 
 const LATEST: Wanted = { uri: 'a', version: 'latest', lineage: undefined };
 
@@ -65,9 +65,10 @@ test('a read keeps its checkpoint, however long it takes', async () => {
   await working;
 });
 
-test('at most two that are not read are held', async () => {
+test('only the last used of those that are not read are held', async () => {
   const { told, read } = run();
-  for (const version of [1, 2, 1, 3]) await read(number(version));
+  const many = Array.from({ length: IDLE_MAX }, (_, index) => index + 1);
+  for (const version of [...many, 1, IDLE_MAX + 1]) await read(number(version));
   expect(told.filter((each) => each.startsWith('release'))).toEqual(['release 2']);
 });
 

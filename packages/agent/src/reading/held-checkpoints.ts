@@ -15,8 +15,11 @@ import {
 
 /** From the end of the last request on. */
 export const HELD_IDLE_MS = 60_000;
-/** Held checkpoints that no request uses. More would take room that retention could free. */
-const IDLE_MAX = 2;
+/**
+ * Held checkpoints of a run that no request uses at the moment: one for each of some slow readers
+ * beside those that follow a trainer. More would take room that retention could free.
+ */
+export const IDLE_MAX = 8;
 /** Each time, the latest checkpoint was retired before it could be held. */
 const TRIES_MAX = 5;
 

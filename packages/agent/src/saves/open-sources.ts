@@ -39,6 +39,8 @@ export class OpenedSources {
   /** Segments by path or descriptor: many files may lie in one. */
   readonly #segments = new Map<string, Promise<OpenSegment>>();
   readonly #rules: SourceRules;
+  /** Files below the roots, by their names in the checkpoint. */
+  readonly #states = new Map<string, string>();
   #sizeBytes = 0;
   #isClosed = false;
 
@@ -50,20 +52,29 @@ export class OpenedSources {
     return [...this.#files.keys()];
   }
 
+  /** How the trainer's own files were when they were opened. Others only their trainer writes. */
+  get fileStates(): Readonly<Record<string, string>> {
+    return Object.fromEntries(this.#states);
+  }
+
   /** The sum of all files that were added, also after `close`. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
 
   /**
-   * All or none. `InvalidArgument`, `Denied`, `NotFound`: names the file. `Aborted`: closed
-   * meanwhile.
+   * All or none. `statesBefore`: `fileStates` of an earlier agent that had opened the same files.
+   * `InvalidArgument`, `Denied`, `NotFound`: names the file. `SourceChanged`: it is not as it was.
+   * `Aborted`: closed meanwhile.
    */
-  async add(files: readonly SourceFile[]): Promise<void> {
+  async add(
+    files: readonly SourceFile[],
+    statesBefore: Readonly<Record<string, string>> = {},
+  ): Promise<void> {
     const opened = new Map<string, OpenedFile>();
     for (const { name, source } of files) {
       if (this.#files.has(name) || opened.has(name)) throw twice(name);
-      opened.set(name, await this.#open(name, source));
+      opened.set(name, await this.#open(name, source, statesBefore[name]));
     }
     if (this.#isClosed) {
       await this.close();
@@ -92,7 +103,11 @@ export class OpenedSources {
     await Promise.allSettled(segments.map(async (segment) => (await segment).close()));
   }
 
-  async #open(name: string, source: SourceFile['source']): Promise<OpenedFile> {
+  async #open(
+    name: string,
+    source: SourceFile['source'],
+    stateBefore: string | undefined,
+  ): Promise<OpenedFile> {
     const { offset = 0 } = source;
     if ('pid' in source) {
       const path = `/proc/${source.pid}/fd/${source.fd}`;
@@ -108,6 +123,8 @@ export class OpenedSources {
       throw notAccepted(name, 'only a staged file can be saved in part: leave out offset and length');
     const file = await this.#openBelowRoots(path);
     this.#toClose.push(file);
+    this.#states.set(name, file.state);
+    if (stateBefore !== undefined && stateBefore !== file.state) throw changedSince(path);
     return { sizeBytes: file.sizeBytes, range: () => unclosed(file) };
   }
 
@@ -219,6 +236,11 @@ function twice(name: string): CheckpointError {
 
 function notAccepted(path: string, what: string): CheckpointError {
   return new CheckpointError('InvalidArgument', `${path} ${what}`, { context: { path } });
+}
+
+function changedSince(path: string): CheckpointError {
+  const message = `${path} was changed or replaced after its save had begun, while no agent ran`;
+  return new CheckpointError('SourceChanged', message, { context: { path } });
 }
 
 function denied(path: string, what: string): CheckpointError {

@@ -129,7 +129,7 @@ export interface InspectedFile {
 export interface InspectedTensor extends TensorShape {
   readonly name: string;
   /**
-   * Where a part begins in the whole tensor, one index for each dimension, as PyTorch's distributed
+   * The first index of a part in the whole tensor, for each dimension, as PyTorch's distributed
    * checkpoints say in their headers. `null`: the file says nothing of parts.
    */
   readonly offsets: readonly number[] | null;

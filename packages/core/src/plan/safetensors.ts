@@ -21,7 +21,7 @@ const STRUCTURE_MAX = 2_000_000;
 const DIMENSIONS_MAX = 64;
 const METADATA = '__metadata__';
 /**
- * The key in the metadata of a header under which PyTorch writes `{name: {"saved_offsets": […]}}` as
+ * The key in a header's metadata under which PyTorch writes `{name: {"saved_offsets": […]}}` as
  * JSON (`_hf_utils.py` of `torch.distributed.checkpoint`).
  */
 const SHARDING = 'DCP_SHARDING_INFO';
