@@ -123,18 +123,28 @@ export function sequence(...replies: readonly (Reply | Script)[]): Script {
 
 /** Forwards each request to another server and returns its answer. */
 export function passOn(endpoint: string): Script {
-  const { hostname, port } = new URL(endpoint);
-  return ({ method, target, headers, body }) =>
-    new Promise((resolve, reject) => {
-      const onward = httpRequest({ hostname, port, method, path: target, headers }, (response) => {
-        readBytes(response).then((bytes) => {
-          const { 'transfer-encoding': _, connection: __, ...kept } = response.headers;
-          const { statusCode: status = 502 } = response;
-          resolve({ status, headers: kept as Record<string, string>, body: bytes });
-        }, reject);
-      });
-      onward.once('error', reject).end(body);
+  return (request) => forward(new URL(endpoint), request);
+}
+
+function forward(server: URL, request: SeenRequest): Promise<Answer> {
+  const { hostname, port } = server;
+  const { method, target, headers, body } = request;
+  return new Promise((resolve, reject) => {
+    const onward = httpRequest({ hostname, port, method, path: target, headers }, (response) => {
+      readBytes(response).then((bytes) => {
+        const { 'transfer-encoding': _, connection: __, ...kept } = response.headers;
+        const { statusCode: status = 502 } = response;
+        resolve({ status, headers: kept as Record<string, string>, body: bytes });
+      }, reject);
     });
+    const onError = (error: NodeJS.ErrnoException) => {
+      // The server has closed an idle connection before the request reached it.
+      const isUnread = onward.reusedSocket && error.code === 'ECONNRESET';
+      if (isUnread) resolve(forward(server, request));
+      else reject(error);
+    };
+    onward.once('error', onError).end(body);
+  });
 }
 
 /** Starts a server for this test, on a free port of the loopback interface. */

@@ -73,6 +73,13 @@ async function load(manager: TrainingCheckpointManager, state: Text) {
 
 const corrupt = new CheckpointError('Corrupt', 'part 3: bad checksum');
 
+it('loads a first checkpoint that is committed while it looks', async () => {
+  const { manager } = managerOf(['ok']);
+  let lookCount = 0;
+  const late = { ...manager, latest: async () => (lookCount++ === 0 ? null : manager.latest()) };
+  expect(await load(late, new Text())).toEqual({ version: 0n, warnings: [] });
+});
+
 describe('loadNewestCheckpoint', () => {
   it('none that can be loaded, though some are there: Corrupt, and no start from scratch', async () => {
     const { manager } = managerOf(['ok 0', 'ok 1']);

@@ -22,9 +22,8 @@ export async function loadNewestCheckpoint(
   state: State,
   { logger, reset }: { logger: Logger; reset: () => void },
 ): Promise<bigint | null> {
-  const latest = await manager.latest();
+  const latest = (await manager.latest()) ?? (await latestByNow(manager));
   if (latest === null) {
-    await assertFirstStart(manager);
     logger.log('info', 'there is no checkpoint to load');
     return null;
   }
@@ -46,9 +45,15 @@ export async function loadNewestCheckpoint(
   throw failure;
 }
 
-async function assertFirstStart(manager: TrainingCheckpointManager): Promise<void> {
+/**
+ * `null`: this is a first start. Another process may have committed the first checkpoint since there
+ * was no latest, so a list that is not empty is no proof that there is none.
+ */
+async function latestByNow(manager: TrainingCheckpointManager): Promise<TrainingCheckpoint | null> {
   const { length } = await manager.list();
-  if (length === 0) return;
+  if (length === 0) return null;
+  const latest = await manager.latest();
+  if (latest !== null) return latest;
   const there = length === 1 ? '1 checkpoint is' : `${length} checkpoints are`;
   const message = `${there} there, but none can be loaded: all are quarantined, retired or left behind by a rollback`;
   throw new CheckpointError('Corrupt', message, { context: { run: 'unusable' } });

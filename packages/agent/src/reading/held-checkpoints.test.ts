@@ -1,6 +1,6 @@
 import { type Checkpoint, CheckpointError, type RunManager } from '@holdfast/core';
 import { expect, test } from 'vitest';
-import { HELD_IDLE_MS, HeldCheckpoints, IDLE_MAX, type Wanted } from './held-checkpoints.ts';
+import { findCheckpoint, HELD_IDLE_MS, HeldCheckpoints, IDLE_MAX, type Wanted } from './held-checkpoints.ts';
 
 const LATEST: Wanted = { uri: 'a', version: 'latest', lineage: undefined };
 
@@ -86,4 +86,20 @@ test('a retired checkpoint is described, and not read', async () => {
   expect(await describe(number(6))).toBe(6n);
   await expect(read(number(6))).rejects.toMatchObject({ code: 'NotFound' });
   expect(told).toEqual(['get 6', 'get 6']);
+});
+
+test.each([
+  ['none', [], { code: 'NotFound' }],
+  ['one that cannot be loaded', [{ isLatest: false }], { code: 'Corrupt' }],
+])('there is no latest, and the list has %s', async (_, list, error) => {
+  const manager = { latest: async () => null, list: async () => list } as unknown as RunManager;
+  await expect(findCheckpoint(manager, LATEST)).rejects.toMatchObject(error);
+});
+
+test('the first checkpoint was committed just after the latest was looked for', async () => {
+  const { manager } = run();
+  const id = { lineage: 1, epoch: 1, version: 9n };
+  const late = { ...manager, latest: async () => null, list: async () => [{ isLatest: true, id }] };
+  const found = await findCheckpoint(late as unknown as RunManager, LATEST);
+  expect(found.version).toBe(9n);
 });

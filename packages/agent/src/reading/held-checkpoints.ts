@@ -166,7 +166,11 @@ export async function findCheckpoint(
   }
   const latest = await manager.latest();
   if (latest) return latest;
-  const isEmpty = (await manager.list({ limit: 1 })).length === 0;
-  if (isEmpty) throw new CheckpointError('NotFound', `nothing was committed to ${uri} yet`);
+  const there = await manager.list();
+  if (there.length === 0) throw new CheckpointError('NotFound', `nothing was committed to ${uri} yet`);
+  // The first may have been committed between the two calls.
+  const first = there.find(({ isLatest }) => isLatest);
+  const found = first && (await manager.get(first.id));
+  if (found) return found;
   throw new CheckpointError('Corrupt', `${uri} has checkpoints, and none that can be loaded`);
 }

@@ -1,0 +1,191 @@
+"""Saves directories that all processes of a job have written, each as one version."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any, Mapping, NamedTuple, Optional
+
+from .._attempt import attempt as drawn_attempt
+from .._connect import connect
+from ..errors import Conflict, HoldfastError, InvalidArgument, NotFound
+from ..handle import Handle
+from ..run import Run
+from ._nodes import Nodes
+
+Listing = Mapping[str, tuple[int, int]]
+
+
+class _Saved(NamedTuple):
+    directory: str
+    handle: Handle
+
+
+class DirectorySaver:
+    """One writer for each node. All methods but ``close`` are collective: each rank calls them.
+
+    A failure on any rank is raised on all of them, so that no rank waits for one that has stopped.
+    """
+
+    def __init__(
+        self, uri: str, nodes: Nodes, *, remove_local: bool, options: Mapping[str, Any]
+    ) -> None:
+        self._nodes = nodes
+        self._remove_local = remove_local
+        self._saved: dict[int, _Saved] = {}
+        self._run: Optional[Run] = None
+        attempt = drawn_attempt()
+
+        def join() -> None:
+            _check(uri, options)
+            index = nodes.leader_index
+            if index is not None:
+                writer = (index, len(nodes.leaders))
+                self._run = connect(uri, attempt=attempt, writer=writer, **options)
+
+        try:
+            nodes.together(join)
+        except BaseException:
+            self.close()
+            raise
+
+    def save(
+        self,
+        directory: str,
+        version: int,
+        metrics: Mapping[str, float],
+        *,
+        timeout: Optional[float] = None,
+        keep: Optional[str] = None,
+    ) -> None:
+        """Begins to save what all ranks have written into the directory.
+
+        When it returns, the agent has opened every file: the directory may be removed. Its files
+        must not be written to before they are delivered; such a save fails as ``SourceChanged``.
+        A version that is saved again is skipped if it was committed, and begun anew if it failed.
+
+        ``keep``: a directory that is not removed although its version is committed.
+        """
+        self._nodes.together(lambda: self._look_at_earlier(version))
+        again = self._nodes.together(lambda: self._has_committed(version))
+        if all(again[rank] for rank in self._nodes.leaders):
+            return
+        listings = self._nodes.together(lambda: self._listing(directory))
+        files = shares([listings[rank] for rank in self._nodes.leaders])
+
+        def begin() -> None:
+            index, run = self._nodes.leader_index, self._run
+            if index is None or run is None:
+                return
+            paths = {name: os.path.join(directory, name) for name in files[index]}
+            # A writer that has no file would never deliver, and the checkpoint would wait for it.
+            empty = {} if paths else {f"holdfast-node-{index}": b"\n"}
+            handle = run.save(
+                version,
+                files=paths,
+                buffers=empty,
+                metrics=metrics if index == 0 else None,
+                timeout=timeout,
+            )
+            self._saved[version] = _Saved(directory, handle)
+
+        self._nodes.together(begin)
+        self._remove_committed(keep)
+
+    def finish(self, timeout: Optional[float] = None, keep: Optional[str] = None) -> None:
+        """Waits until all versions are committed. ``TimedOut``: they are not after ``timeout``."""
+
+        def wait() -> None:
+            for saved in list(self._saved.values()):
+                saved.handle.wait("committed", timeout)
+
+        self._nodes.together(wait)
+        self._remove_committed(keep)
+
+    def close(self) -> None:
+        """Leaves the run. Saves that are staged go on in the agent."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
+
+    def _look_at_earlier(self, now: int) -> None:
+        """Raises the failure of a save of another version."""
+        for version, saved in list(self._saved.items()):
+            if version == now or not saved.handle.done():
+                continue
+            error = saved.handle.error()
+            if error is not None:
+                del self._saved[version]
+                raise error
+
+    def _has_committed(self, version: int) -> bool:
+        """Waits for an earlier save of this version to end."""
+        saved = self._saved.get(version)
+        if saved is None:
+            return False
+        try:
+            saved.handle.wait("committed")
+        except Conflict:
+            raise
+        except HoldfastError:
+            # It is saved again with the files that the directory has now.
+            del self._saved[version]
+            return False
+        return True
+
+    def _listing(self, directory: str) -> Listing:
+        if self._nodes.leader_index is None:
+            return {}
+        if self._nodes.rank == 0 and not os.path.isdir(directory):
+            raise NotFound(f"there is no directory {directory}")
+        return listing(directory)
+
+    def _remove_committed(self, keep: Optional[str]) -> None:
+        for version, saved in list(self._saved.items()):
+            if saved.handle.state != "committed":
+                continue
+            if self._remove_local and not _is_same(saved.directory, keep):
+                shutil.rmtree(saved.directory, ignore_errors=True)
+            if version != max(self._saved):
+                del self._saved[version]
+
+
+def _check(uri: str, options: Mapping[str, Any]) -> None:
+    if not isinstance(uri, str) or not uri or uri.startswith(("/", ".")):
+        raise InvalidArgument(f"uri: expected a run, as s3://bucket/run or an alias, got {uri!r}")
+    for name in ("writer", "attempt"):
+        if name in options:
+            raise InvalidArgument(f"{name}: the ranks of torch.distributed give it")
+
+
+def listing(directory: str) -> Listing:
+    """Size and time of every file, by its path below the directory."""
+    found: dict[str, tuple[int, int]] = {}
+    for place, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(place, name)
+            stats = os.stat(path)
+            found[os.path.relpath(path, directory)] = (stats.st_size, stats.st_mtime_ns)
+    return found
+
+
+def shares(listings: list[Listing]) -> list[list[str]]:
+    """Which files each node saves, so that each file is saved once.
+
+    Nodes may share the directory, or each may have its own with other files. A file that several
+    nodes see alike goes to the one that has the fewest bytes so far, the largest file first.
+    """
+    shared: list[list[str]] = [[] for _ in listings]
+    sizes = [0] * len(listings)
+    names = {name for each in listings for name in each}
+    first = {name: next(each[name] for each in listings if name in each) for name in names}
+    for name in sorted(names, key=lambda name: (-first[name][0], name)):
+        alike = [index for index, each in enumerate(listings) if each.get(name) == first[name]]
+        index = min(alike, key=lambda index: (sizes[index], index))
+        shared[index].append(name)
+        sizes[index] += first[name][0]
+    return shared
+
+
+def _is_same(directory: str, other: Optional[str]) -> bool:
+    return other is not None and os.path.abspath(directory) == os.path.abspath(other)

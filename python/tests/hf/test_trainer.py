@@ -1,0 +1,124 @@
+"""The real Trainer and accelerate, each job in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from ..real_agent import RealAgentCase
+
+_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+#: Long enough for a busy machine.
+_SECONDS = 200.0
+
+
+class Jobs(RealAgentCase):
+    def begin(self, *jobs: str, **environment: str) -> subprocess.Popen[str]:
+        words = [sys.executable, "-W", "ignore", "-m", "tests.hf.programs"]
+        own = {
+            "PYTHONPATH": _ROOT,
+            "HOLDFAST_AGENT": self.agent.socket,
+            "TRANSFORMERS_VERBOSITY": "error",
+            "OMP_NUM_THREADS": "1",
+        }
+        return subprocess.Popen(
+            [*words, self.uri, self.directory, *jobs],
+            env={**os.environ, **own, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def ended(self, *jobs: subprocess.Popen[str]) -> list[dict[str, Any]]:
+        try:
+            said = [job.communicate(timeout=_SECONDS) for job in jobs]
+        finally:
+            for job in jobs:
+                job.kill()
+        errors = "\n".join(each[1][-3000:] for each in said)
+        self.assertEqual([job.returncode for job in jobs], [0] * len(jobs), errors)
+        return [json.loads(each[0].splitlines()[-1]) for each in said]
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = tempfile.mkdtemp(dir=self.agent.directory)
+
+    def test_one_process(self) -> None:
+        """One process for all, because the imports take longer than the jobs."""
+        jobs = ["train", "best", "again", "accelerate", "mistakes"]
+        [found] = self.ended(self.begin(*jobs))
+        for job in jobs:
+            with self.subTest(job):
+                getattr(self, f"check_{job}")(found[job])
+
+    def check_train(self, found: dict[str, Any]) -> None:
+        """A job goes on elsewhere as if it had not been interrupted."""
+        self.assertIsNone(found["nothing"])
+        self.assertEqual(os.path.basename(found["found"]), "checkpoint-4")
+        self.assertEqual(found["versions"], [6, 4, 2])
+        self.assertTrue(found["equal"])
+        self.assertEqual(found["metrics"], ["epoch", "grad_norm", "learning_rate", "loss"])
+        self.assertIn("optimizer.pt", found["files"])
+        self.assertIn("trainer_state.json", found["files"])
+        self.assertEqual(found["left"], ["checkpoint-4"])
+        self.assertEqual(found["removed"], ["checkpoint-4"], "resume has made it, not the Trainer")
+
+    def check_best(self, found: dict[str, Any]) -> None:
+        """The best model stays for the Trainer, which reads it at its end."""
+        self.assertEqual(found["left"], [found["kept"]])
+
+    def check_again(self, found: dict[str, Any]) -> None:
+        """A resume puts a directory of the Trainer aside."""
+        path = os.path.join(self.directory, "again", "checkpoint-2")
+        self.assertEqual(found["results"], [path] * 3)
+        self.assertEqual(found["torn"], 10)
+        self.assertGreater(found["whole"], 1000)
+        self.assertEqual(found["left"], ["checkpoint-2", "checkpoint-2.before-resume"])
+
+    def check_accelerate(self, found: dict[str, Any]) -> None:
+        self.assertIsNone(found["nothing"])
+        self.assertEqual(found["left"], [])
+        self.assertEqual(found["loaded"], [2, 2.0, 1, 1.0])
+        self.assertEqual(found["refused"][0], "InvalidArgument")
+        self.assertIn("automatic_checkpoint_naming", found["refused"][1])
+
+    def check_mistakes(self, found: dict[str, Any]) -> None:
+        kind, message = found["no run"]
+        self.assertEqual(kind, "InvalidArgument")
+        self.assertIn("expected a run, as s3://bucket/run or an alias, got '/tmp/run'", message)
+        self.assertEqual(
+            found["a writer"],
+            ["InvalidArgument", "writer: the ranks of torch.distributed give it"],
+        )
+        self.assertEqual(
+            found["a reader that writes"], ["InvalidArgument", "attempt: resume only reads"]
+        )
+        self.assertEqual(found["no such version"][0], "NotFound")
+        self.assertEqual(found["no agent"][0], "AgentUnavailable")
+
+    def test_two_nodes_with_directories_of_their_own(self) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = str(probe.getsockname()[1])
+        common = {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+            "WORLD_SIZE": "2",
+            "LOCAL_RANK": "0",
+            "GLOO_SOCKET_IFNAME": "lo",
+        }
+        jobs = [self.begin("nodes", **common, RANK=str(rank)) for rank in range(2)]
+        first, second = [each["nodes"] for each in self.ended(*jobs)]
+        self.assertEqual(second["here"], ["rng_state_1.pth"])
+        self.assertEqual(first["found"], sorted([*first["here"], *second["here"]]))
+        self.assertEqual(first["found"], second["found"])
+        self.assertTrue(first["equal"] and second["equal"])
+        self.assertEqual(first["failures"], second["failures"])
+        self.assertEqual(first["failures"]["odd"], ["Unexpected", "Odd: of rank 1"])
+        self.assertEqual(first["failures"]["rank 0 has no run"][0], "InvalidArgument")
+        self.assertEqual(first["failures"]["rank 1 does not know its place"][0], "InvalidConfig")
