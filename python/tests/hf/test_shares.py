@@ -22,7 +22,7 @@ class Shares(unittest.TestCase):
         )
 
     def test_a_file_that_differs_is_that_of_the_first_node(self) -> None:
-        seen = [{"state": (5, 1)}, {"state": (5, 2)}, {"state": (5, 1)}]
+        seen: list[Listing] = [{"state": (5, 1)}, {"state": (5, 2)}, {"state": (5, 1)}]
         self.assert_shares(seen, [["state"], [], []])
 
     def test_a_node_may_have_nothing(self) -> None:
