@@ -46,8 +46,8 @@ export async function loadNewestCheckpoint(
 }
 
 /**
- * `null`: this is a first start. Another process may have committed the first checkpoint since there
- * was no latest, so a list that is not empty is no proof that there is none.
+ * `null`: this is a first start. Another process may have committed the first checkpoint since
+ * there was no latest, so a list that is not empty is no proof that there is none.
  */
 async function latestByNow(manager: TrainingCheckpointManager): Promise<TrainingCheckpoint | null> {
   const { length } = await manager.list();

@@ -13,13 +13,13 @@ from typing import Any
 from ..real_agent import RealAgentCase
 
 _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+_DOCUMENT = os.path.join(_ROOT, "..", "docs", "huggingface.md")
 #: Long enough for a busy machine.
 _SECONDS = 200.0
 
 
 class Jobs(RealAgentCase):
-    def begin(self, *jobs: str, **environment: str) -> subprocess.Popen[str]:
-        words = [sys.executable, "-W", "ignore", "-m", "tests.hf.programs"]
+    def start_job(self, words: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
         own = {
             "PYTHONPATH": _ROOT,
             "HOLDFAST_AGENT": self.agent.socket,
@@ -27,14 +27,19 @@ class Jobs(RealAgentCase):
             "OMP_NUM_THREADS": "1",
         }
         return subprocess.Popen(
-            [*words, self.uri, self.directory, *jobs],
+            [sys.executable, "-W", "ignore", *words],
             env={**os.environ, **own, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def ended(self, *jobs: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    def begin(self, *jobs: str, **environment: str) -> subprocess.Popen[str]:
+        words = ["-m", "tests.hf.programs", self.uri, self.directory, *jobs]
+        return self.start_job(words, environment)
+
+    def said(self, *jobs: subprocess.Popen[str]) -> list[str]:
+        """What each has printed, when all have ended well."""
         try:
             said = [job.communicate(timeout=_SECONDS) for job in jobs]
         finally:
@@ -42,7 +47,10 @@ class Jobs(RealAgentCase):
                 job.kill()
         errors = "\n".join(each[1][-3000:] for each in said)
         self.assertEqual([job.returncode for job in jobs], [0] * len(jobs), errors)
-        return [json.loads(each[0].splitlines()[-1]) for each in said]
+        return [each[0] for each in said]
+
+    def ended(self, *jobs: subprocess.Popen[str]) -> list[dict[str, Any]]:
+        return [json.loads(each.splitlines()[-1]) for each in self.said(*jobs)]
 
     def setUp(self) -> None:
         super().setUp()
@@ -100,6 +108,17 @@ class Jobs(RealAgentCase):
         )
         self.assertEqual(found["no such version"][0], "NotFound")
         self.assertEqual(found["no agent"][0], "AgentUnavailable")
+
+    def test_the_program_of_the_document(self) -> None:
+        with open(_DOCUMENT, encoding="utf-8") as file:
+            program = file.read().split("```python\n")[1].split("```")[0]
+        self.assertLessEqual(len(program.splitlines()), 30)
+        for steps in ("10", "20"):
+            out = os.path.join(self.directory, steps)
+            own = {"RUN": self.uri, "OUT": out, "STEPS": steps}
+            self.said(self.start_job(["-c", program], own))
+        versions = [each.version for each in self.connect(writer=None).versions()]
+        self.assertEqual(versions, [20, 10])
 
     def test_two_nodes_with_directories_of_their_own(self) -> None:
         with socket.socket() as probe:
