@@ -3,6 +3,7 @@ import type {
   CheckpointReference,
   CheckpointSummary,
   ListCheckpointsOptions,
+  LocalFiles,
   RetentionPolicy,
   RunManager,
   Settings,
@@ -53,6 +54,7 @@ export async function withRun<T>(
     settings?: Partial<Settings>;
     /** See `OpenOptions`. */
     mayShareItsPlace?: boolean;
+    files?: LocalFiles;
   },
   use: (manager: RunManager) => Promise<T>,
 ): Promise<T> {
@@ -67,6 +69,7 @@ export async function withRun<T>(
     writer: job?.writer.value,
     retention: rules,
     mayShareItsPlace: options.mayShareItsPlace,
+    files: options.files,
     settings: {
       ...settingsOf(call),
       ...(!isPatient && { recordTimeoutMs: LOOK_TIMEOUT_MS, retryTimeoutMs: LOOK_RETRY_TIMEOUT_MS }),

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { type CheckpointManagerOptions, createCheckpointManager, type RunManager } from '@holdfast/core';
-import { flag, plainObject } from '@holdfast/core/contract';
+import { flag, type LocalFiles, plainObject } from '@holdfast/core/contract';
 import { filesBeside, localFiles } from '@holdfast/local-files';
 import type { StoreEnvironment } from './env.ts';
 import { assertOwnPlace } from './first-save.ts';
@@ -37,7 +37,7 @@ export async function openCheckpointManager(uri: string, options: OpenOptions = 
       }),
       ...rest,
       store,
-      files: rest.files ?? filesOf(store.uri),
+      files: filesOf(store.uri, rest.files ?? localFiles),
     });
   } catch (error) {
     await store.close();
@@ -45,7 +45,7 @@ export async function openCheckpointManager(uri: string, options: OpenOptions = 
   }
 }
 
-function filesOf(runUri: string): typeof localFiles {
+function filesOf(runUri: string, files: LocalFiles): LocalFiles {
   const path = pathOfFileUri(runUri);
-  return path === null ? localFiles : filesBeside(localFiles, path);
+  return path === null ? files : filesBeside(files, path);
 }

@@ -33,6 +33,7 @@ import { undelete } from './undelete.ts';
 import { unpin } from './unpin.ts';
 import { verify } from './verify.ts';
 import { versionCommand } from './version.ts';
+import { watch } from './watch.ts';
 
 /** All commands, in the order of their listing. */
 export const COMMANDS: readonly Command[] = [
@@ -42,6 +43,7 @@ export const COMMANDS: readonly Command[] = [
   preempt,
   elect,
   agent,
+  watch,
   restore,
   resume,
   mirror,

@@ -1,0 +1,195 @@
+import { resolve } from 'node:path';
+import type { CheckpointError, SaveResult } from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { buffer, concurrency, limitRate, meta, timeout, workers } from '../common-options.ts';
+import { formatBytes, formatPlural, formatRoughDuration, printable } from '../format.ts';
+import { JOB_OPTIONS, jobOf } from '../job.ts';
+import { type JsonObject, jsonVersion } from '../json.ts';
+import { withRun } from '../open-run.ts';
+import { flag, value, valueList } from '../option.ts';
+import { RETENTION_OPTIONS, rulesToSet } from '../retention-options.ts';
+import { usageError } from '../usage-error.ts';
+import { durationBetween, pairsToRecord, parseChoice, parseDeadline, parseGlob } from '../values.ts';
+import { parseRule } from '../watch/complete.ts';
+import { Folder, type FolderOptions } from '../watch/folder.ts';
+import { parsePattern } from '../watch/pattern.ts';
+import type { Entry } from '../watch/tree.ts';
+
+const INTERVAL_MS = 2000;
+const DEFAULT_PATTERN = 'step-{version}';
+
+const pattern = value(
+  '--pattern <name>',
+  'names of checkpoints in DIR, such as checkpoint-{version} or "epoch=*-step={version}.ckpt"; default step-{version}',
+  parsePattern,
+);
+const completeWhen = value(
+  '--complete-when <rule>',
+  'when a checkpoint is complete: rename, metadata, hf, hf:8, tracker, tracker:10s or quiet:30s',
+  parseRule,
+);
+const interval = value(
+  '--interval <duration>',
+  'how often to look; default 2s',
+  durationBetween(100, 3600_000),
+);
+const once = flag('--once', 'save what is complete now, and end');
+const exclude = valueList('--exclude <glob>', 'leave these files out; may be repeated', parseGlob);
+const links = value(
+  '--links <what>',
+  'symbolic links: refuse (the default), skip, or follow, which saves what they lead to',
+  parseChoice(['refuse', 'skip', 'follow']),
+  ['refuse', 'skip', 'follow'],
+);
+const afterSigterm = value(
+  '--after-sigterm <duration>',
+  'continue for this long after SIGTERM, such as 25s; default: SIGTERM ends it as Ctrl-C does',
+  parseDeadline,
+);
+
+export const watch: Command = {
+  name: 'watch',
+  group: 'Save and restore',
+  summary: 'Save the checkpoints that a trainer writes into a directory, each when it is complete',
+  description:
+    'For trainers that only write to a local directory. Each checkpoint in DIR becomes a version of the run. ' +
+    'It opens all files of a checkpoint before it reads one, and changes nothing in DIR: the trainer may rotate its ' +
+    'checkpoints at any time. What is in the run already is not saved again, so it can be started anew.\n' +
+    'rename: the trainer gives the name when all is written (Lightning, torch_checkpointing). ' +
+    'metadata: .metadata is written last (PyTorch DCP). hf, hf:8: the Trainer of Hugging Face, with 8 ranks. ' +
+    'tracker: "latest" or "latest_checkpointed_iteration.txt" in DIR names it (DeepSpeed, Megatron, verl), and nothing ' +
+    'has changed for 10s. quiet:30s: nothing has changed for 30s.',
+  operands: 'DIR URI [DIR URI...]',
+  options: [
+    ...[pattern, completeWhen, interval, once, exclude, links, afterSigterm, ...JOB_OPTIONS, timeout, meta],
+    ...RETENTION_OPTIONS,
+    ...[concurrency, workers, buffer, limitRate],
+  ],
+  examples: [
+    'mkdir -p out && holdfast watch out "file://$PWD/run" --complete-when metadata --once',
+    'holdfast watch out s3://bucket/run --pattern checkpoint-{version} --complete-when hf:8 --keep 3',
+  ],
+  isSilentWhenQuiet: true,
+  run: runWatch,
+};
+
+async function runWatch(call: Call): Promise<CommandResult> {
+  const pairs = pairsOf(call);
+  const common = optionsOf(call);
+  const forMs = call.get(afterSigterm);
+  if (forMs !== undefined) {
+    const time = formatRoughDuration(forMs);
+    call.outlastSigterm(forMs, `holdfast: SIGTERM: watching continues for up to ${time}; Ctrl-C ends it`);
+  }
+  const stop = new AbortController();
+  const signal = AbortSignal.any([call.signal, stop.signal]);
+  const folders = pairs.map(
+    ({ directory }) => new Folder(directory, { ...common, save: { ...common.save, signal } }),
+  );
+  const uris: string[] = [];
+  const watching = pairs.map(async ({ uri }, index) => {
+    try {
+      await watchFolder(call, folders[index] as Folder, {
+        uri,
+        signal,
+        onOpen: (shown) => (uris[index] = shown),
+      });
+    } catch (error) {
+      // The others end with it, so that the failure is seen.
+      stop.abort(error);
+      throw error;
+    }
+  });
+  const ended = await Promise.allSettled(watching);
+  const failed = ended.find((each) => each.status === 'rejected');
+  if (failed !== undefined && !call.signal.aborted) throw stop.signal.reason ?? failed.reason;
+  return describe(folders, uris);
+}
+
+interface Pair {
+  readonly directory: string;
+  readonly uri: string;
+}
+
+function pairsOf({ operands }: Call): Pair[] {
+  if (operands.length === 0 || operands.length % 2 !== 0)
+    throw usageError('watch takes a directory and the URI of its run, or several such pairs', [
+      `given: ${operands.map(printable).join(' ') || 'nothing'}`,
+    ]);
+  const pairs: Pair[] = [];
+  for (let index = 0; index < operands.length; index += 2) {
+    const [directory = '', uri = ''] = operands.slice(index, index + 2);
+    pairs.push({ directory: resolve(directory), uri });
+  }
+  return pairs;
+}
+
+function optionsOf(call: Call): FolderOptions {
+  const rule = call.get(completeWhen);
+  if (rule === undefined)
+    throw usageError('watch needs --complete-when', [
+      'it says when a checkpoint is complete: rename, metadata, hf, tracker or quiet:30s; holdfast watch --help explains them',
+    ]);
+  if (call.get(once) === true && 'quietMs' in rule)
+    throw usageError(`--once cannot be combined with --complete-when ${rule.kind}`, [
+      'whether nothing changes can only be seen over time',
+    ]);
+  return {
+    pattern: call.get(pattern) ?? parsePattern(DEFAULT_PATTERN),
+    rule,
+    nowMs: () => call.clock.monotonicMs(),
+    save: {
+      writer: jobOf(call).writer.value,
+      timeoutMs: call.get(timeout),
+      exclude: call.get(exclude),
+      links: call.get(links),
+      metadata: pairsToRecord(call.get(meta) ?? []),
+    },
+    onSaved: (entry, result) => tellSaved(call, entry, result),
+    onNotSaved: (entry, why) => tellNotSaved(call, entry, why),
+  };
+}
+
+async function watchFolder(
+  call: Call,
+  folder: Folder,
+  { uri, signal, onOpen }: { uri: string; signal: AbortSignal; onOpen: (uri: string) => void },
+): Promise<void> {
+  const { files } = folder;
+  await withRun(call, { uri, job: jobOf(call), rules: rulesToSet(call), files }, async (manager) => {
+    onOpen(call.subject.uri as string);
+    for (;;) {
+      await folder.look(manager);
+      if (call.get(once) === true) return;
+      await call.clock.sleep(call.get(interval) ?? INTERVAL_MS, signal);
+    }
+  });
+}
+
+function tellSaved(
+  call: Call,
+  { path }: Entry,
+  { version, sizeBytes, wasCommittedBefore }: SaveResult,
+): void {
+  const how = wasCommittedBefore ? 'there was' : 'saved';
+  call.print(
+    `${call.style('green', how)}  version ${version}   ${formatBytes(sizeBytes)}   ${printable(path)}`,
+  );
+}
+
+function tellNotSaved(call: Call, { version }: Entry, { code, message }: CheckpointError): void {
+  call.messages.warn(`holdfast: version ${version} is not saved: ${printable(message)} (${code})`);
+}
+
+function describe(folders: readonly Folder[], uris: readonly string[]): CommandResult {
+  const directories: JsonObject[] = folders.map(({ directory, saved }, index) => ({
+    path: directory,
+    uri: uris[index] ?? null,
+    saved: saved.map(jsonVersion),
+  }));
+  const count = folders.reduce((sum, { saved }) => sum + saved.length, 0);
+  return {
+    text: `watched  ${formatPlural(folders.length, 'directory')}   ${formatPlural(count, 'version')} saved`,
+    json: { directories },
+  };
+}

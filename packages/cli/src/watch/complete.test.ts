@@ -1,0 +1,93 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { Completeness, parseRule } from './complete.ts';
+import { parsePattern } from './pattern.ts';
+import type { Entry } from './tree.ts';
+
+function directory(): string {
+  const made = mkdtempSync(join(tmpdir(), 'holdfast-complete-'));
+  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
+  return made;
+}
+
+function watching(rule: string, at = '/watched') {
+  const clock = { nowMs: 0 };
+  const complete = new Completeness(parseRule(rule), parsePattern('step{version}'), () => clock.nowMs);
+  const entry = (version: bigint): Entry => {
+    const name = `step${version}`;
+    return { name, path: join(at, name), isDirectory: true, version };
+  };
+  const isComplete = (names: readonly string[], version = 100n, state = 'as before') =>
+    complete.isComplete(entry(version), new Map(names.map((name) => [name, state])));
+  return { clock, complete, entry, isComplete };
+}
+
+describe('when a checkpoint is complete', () => {
+  test.each([
+    ['rename', ['a'], true],
+    ['rename', [], false],
+    ['metadata', ['.metadata', '__0_0.distcp', '__1_0.distcp'], true],
+    ['metadata', ['.metadata'], true],
+    ['metadata', ['.metadata.tmp', '__0_0.distcp'], false],
+    ['metadata', ['model/.metadata', 'model/__0_0.distcp', 'optimizer/__0_0.distcp'], false],
+    ['metadata', ['model/.metadata', 'model/__0_0.distcp', 'readme'], true],
+    ['hf', ['trainer_state.json', 'rng_state.pth'], true],
+    ['hf', ['trainer_state.json'], false],
+    ['hf', ['rng_state.pth', 'model.safetensors'], false],
+    ['hf:2', ['trainer_state.json', 'rng_state_0.pth', 'rng_state_1.pth'], true],
+    ['hf:2', ['trainer_state.json', 'rng_state_0.pth'], false],
+  ])('%s with %j: %s', async (rule, names, expected) => {
+    expect(await watching(rule).isComplete(names)).toBe(expected);
+  });
+
+  test('quiet: nothing has changed for so long, from the first look on', async () => {
+    const { clock, complete, entry, isComplete } = watching('quiet:30s');
+    expect(await isComplete(['a'])).toBe(false);
+    clock.nowMs = 29_999;
+    expect(await isComplete(['a'])).toBe(false);
+    expect(await isComplete(['a', 'b'])).toBe(false);
+    clock.nowMs = 40_000;
+    expect(await isComplete(['a', 'b'], 100n, 'written to')).toBe(false);
+    clock.nowMs = 70_000;
+    expect(await isComplete(['a', 'b'], 100n, 'written to')).toBe(true);
+    complete.forget(entry(100n));
+    expect(await isComplete(['a', 'b'], 100n, 'written to')).toBe(false);
+  });
+
+  test.each([
+    ['latest', 'step100\n'],
+    ['latest_checkpointed_iteration.txt', '100'],
+  ])('tracker: %s names it or a later one, and it is quiet', async (name, text) => {
+    const at = directory();
+    const { clock, isComplete } = watching('tracker:5s', at);
+    const lookTwice = async (version: bigint) => {
+      await isComplete(['a'], version);
+      clock.nowMs += 5000;
+      return isComplete(['a'], version);
+    };
+    expect(await lookTwice(100n)).toBe(false);
+    writeFileSync(join(at, name), text);
+    expect(await lookTwice(100n)).toBe(true);
+    expect(await lookTwice(90n)).toBe(true);
+    expect(await lookTwice(101n)).toBe(false);
+    writeFileSync(join(at, name), 'release');
+    expect(await lookTwice(100n)).toBe(false);
+  });
+});
+
+test.each([
+  '',
+  'never',
+  'rename:1',
+  'metadata:2',
+  'hf:0',
+  'hf:x',
+  'quiet',
+  'quiet:',
+  'quiet:1',
+  'tracker:0.1s',
+])('the rule "%s" is refused', (text) => {
+  expect(() => parseRule(text)).toThrow();
+});

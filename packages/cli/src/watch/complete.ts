@@ -1,0 +1,118 @@
+/** When a trainer has finished writing a checkpoint. No trainer says so in the same way. */
+
+import { readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { errnoOf } from '@holdfast/local-files';
+import { BadValue, durationBetween, parseWhole } from '../values.ts';
+import type { Pattern } from './pattern.ts';
+import { type Entry, isSameTree, type Tree } from './tree.ts';
+
+export type Rule =
+  | { readonly kind: 'rename' }
+  | { readonly kind: 'metadata' }
+  | { readonly kind: 'hf'; readonly rankCount: number }
+  | { readonly kind: 'tracker'; readonly quietMs: number }
+  | { readonly kind: 'quiet'; readonly quietMs: number };
+
+const FORMS = 'rename, metadata, hf, hf:8, tracker, tracker:10s or quiet:30s';
+/** DeepSpeed and Megatron name a checkpoint while other ranks may still write. */
+const TRACKER_QUIET_MS = 10_000;
+const QUIET_MS = { min: 1000, max: 24 * 3600_000 };
+const RANKS_MAX = 1_000_000;
+/** Files that name the newest checkpoint: of DeepSpeed, of Megatron and of verl. */
+const TRACKERS = ['latest', 'latest_checkpointed_iteration.txt'];
+
+export function parseRule(text: string): Rule {
+  const [kind = '', given] = text.split(/:(.*)/s);
+  const quietOf = () => durationBetween(QUIET_MS.min, QUIET_MS.max)(given as string);
+  if ((kind === 'rename' || kind === 'metadata') && given === undefined) return { kind };
+  if (kind === 'hf') return { kind, rankCount: given === undefined ? 1 : parseWhole(1, RANKS_MAX)(given) };
+  if (kind === 'tracker') return { kind, quietMs: given === undefined ? TRACKER_QUIET_MS : quietOf() };
+  if (kind === 'quiet' && given !== undefined) return { kind, quietMs: quietOf() };
+  throw new BadValue(`"${text}" is not known; write ${FORMS}`);
+}
+
+interface Seen {
+  readonly tree: Tree;
+  readonly sinceMs: number;
+}
+
+export class Completeness {
+  readonly #rule: Rule;
+  readonly #pattern: Pattern;
+  readonly #nowMs: () => number;
+  /** By path. */
+  readonly #seen = new Map<string, Seen>();
+
+  /** `nowMs`: a monotonic clock. */
+  constructor(rule: Rule, pattern: Pattern, nowMs: () => number) {
+    this.#rule = rule;
+    this.#pattern = pattern;
+    this.#nowMs = nowMs;
+  }
+
+  async isComplete(entry: Entry, tree: Tree): Promise<boolean> {
+    const rule = this.#rule;
+    if (tree.size === 0) return false;
+    if (rule.kind === 'rename') return true;
+    if (rule.kind === 'metadata') return hasMetadata([...tree.keys()]);
+    if (rule.kind === 'hf') return hasAllOfTrainer(tree, rule.rankCount);
+    if (rule.kind === 'tracker' && !(await this.#isTracked(entry))) return false;
+    return this.#isQuiet(entry, tree, rule.quietMs);
+  }
+
+  /** Forgets an entry that is saved or gone. */
+  forget({ path }: Entry): void {
+    this.#seen.delete(path);
+  }
+
+  #isQuiet({ path }: Entry, tree: Tree, quietMs: number): boolean {
+    const before = this.#seen.get(path);
+    const sinceMs = before && isSameTree(before.tree, tree) ? before.sinceMs : this.#nowMs();
+    this.#seen.set(path, { tree, sinceMs });
+    return this.#nowMs() - sinceMs >= quietMs;
+  }
+
+  async #isTracked({ path, version }: Entry): Promise<boolean> {
+    for (const name of TRACKERS) {
+      const text = await readText(join(dirname(path), name));
+      const tracked = text === null ? null : this.#versionOf(text.trim());
+      // An older one was named before.
+      if (tracked !== null && tracked >= version) return true;
+    }
+    return false;
+  }
+
+  #versionOf(text: string): bigint | null {
+    return /^\d{1,18}$/.test(text) ? BigInt(text) : this.#pattern.versionIn(text);
+  }
+}
+
+/** PyTorch's DCP writes `.metadata` last, into the directory of each of its checkpoints. */
+function hasMetadata(names: readonly string[]): boolean {
+  const places = new Set(names.filter((name) => /(^|\/)\.metadata$/.test(name)).map(directoryOf));
+  const isShard = (name: string) => /(^|\/)__[^/]*\.distcp$/.test(name);
+  return places.size > 0 && names.filter(isShard).every((name) => places.has(directoryOf(name)));
+}
+
+function directoryOf(name: string): string {
+  return name.slice(0, name.lastIndexOf('/') + 1);
+}
+
+/** The Trainer writes `trainer_state.json` last on rank 0, and each rank its random state. */
+function hasAllOfTrainer(tree: Tree, rankCount: number): boolean {
+  const states =
+    rankCount === 1
+      ? ['rng_state.pth']
+      : Array.from({ length: rankCount }, (_, rank) => `rng_state_${rank}.pth`);
+  return ['trainer_state.json', ...states].every((name) => tree.has(name));
+}
+
+async function readText(path: string): Promise<string | null> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return null;
+    throw error;
+  }
+}

@@ -1,0 +1,224 @@
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { crc32c, createCheckpointManager } from '@holdfast/core';
+import type { LocalFiles, RandomSource } from '@holdfast/core/contract';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { type FaultPlan, FaultyStore, refuse } from '@holdfast/testkit';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Rule } from './complete.ts';
+import { Folder } from './folder.ts';
+import { parsePattern } from './pattern.ts';
+
+const SETTINGS = { retryTimeoutMs: 100, recordTimeoutMs: 100 };
+
+/** A watched directory and its run. `during` runs when a piece of a file was read. */
+function watched({
+  rule = { kind: 'metadata' },
+  pattern = 'step-{version}',
+}: {
+  rule?: Rule;
+  pattern?: string;
+} = {}) {
+  const directory = mkdtempSync(join(tmpdir(), 'holdfast-watch-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const bucket = new MemoryBucket({ crc32c });
+  const told: string[] = [];
+  const hooks: { during: () => void; plan: FaultPlan | undefined } = {
+    during: () => undefined,
+    plan: undefined,
+  };
+  const folder = () =>
+    new Folder(directory, {
+      pattern: parsePattern(pattern),
+      rule,
+      nowMs: () => performance.now(),
+      save: {},
+      onSaved: ({ version }) => told.push(`saved ${version}`),
+      onNotSaved: ({ version }, { code }) => told.push(`not ${version} ${code}`),
+    });
+  const open = (own: Folder) => {
+    const store = new FaultyStore(new MemoryStore(bucket), (call) => hooks.plan?.(call));
+    return createCheckpointManager({
+      store,
+      files: noticing(own.files, () => hooks.during()),
+      settings: SETTINGS,
+    });
+  };
+  const look = async (own = folder()) => {
+    await using manager = open(own);
+    await own.look(manager);
+  };
+  const write = (name: string, files: Readonly<Record<string, string>>) => {
+    mkdirSync(join(directory, name), { recursive: true });
+    for (const [file, text] of Object.entries(files)) writeFileSync(join(directory, name, file), text);
+  };
+  const content = async (version: bigint) => {
+    await using manager = open(folder());
+    const to = new Uint8Array(6);
+    await manager.restore({ version, to: { model: to } });
+    return Buffer.from(to).toString();
+  };
+  return { directory, told, hooks, folder, open, look, write, content };
+}
+
+/** Tells when a piece of a file was read. */
+function noticing(files: LocalFiles, onRead: () => void): LocalFiles {
+  const noticed = (source: RandomSource): RandomSource => ({
+    sizeBytes: source.sizeBytes,
+    assertUnchanged: () => source.assertUnchanged(),
+    close: () => source.close(),
+    readInto: async (offsetBytes, buffer) => {
+      await source.readInto(offsetBytes, buffer);
+      onRead();
+    },
+  });
+  return {
+    ...files,
+    scan: async (path, options) => {
+      const tree = await files.scan(path, options);
+      const found = tree.files.map((file) => ({ ...file, open: async () => noticed(await file.open()) }));
+      return { ...tree, files: found };
+    },
+  };
+}
+
+const WHOLE = { model: 'model1', '.metadata': 'm' };
+
+describe('a watched directory', () => {
+  test('complete checkpoints are saved, lowest first, and once, also by the next process', async () => {
+    const { directory, told, look, write, content } = watched();
+    write('step-20', WHOLE);
+    write('step-3', WHOLE);
+    write('step-30', { model: 'part' });
+    write('other', WHOLE);
+    await look();
+    expect(told).toEqual(['saved 3', 'saved 20']);
+    await look();
+    write('step-30', WHOLE);
+    await look();
+    expect(told).toEqual(['saved 3', 'saved 20', 'saved 30']);
+    expect(await content(30n)).toBe('model1');
+    expect(readdirSync(directory).sort()).toEqual(['other', 'step-20', 'step-3', 'step-30']);
+  });
+
+  test('a single file is a checkpoint too', async () => {
+    const { directory, told, look } = watched({ rule: { kind: 'rename' }, pattern: 'step={version}.ckpt' });
+    writeFileSync(join(directory, 'step=7.ckpt'), 'state');
+    await look();
+    expect(told).toEqual(['saved 7']);
+  });
+
+  test('the directory need not be there yet', async () => {
+    const { directory, told, look } = watched();
+    rmSync(directory, { recursive: true });
+    await look();
+    expect(told).toEqual([]);
+  });
+
+  test.each<[string, (path: string) => void]>([
+    ['removed', (path) => rmSync(path, { recursive: true })],
+    ['renamed', (path) => renameSync(path, `${path}.old`)],
+    ['removed in part', (path) => rmSync(join(path, '.metadata'))],
+  ])('a checkpoint that is %s while it is sent is saved whole', async (_, change) => {
+    const { directory, told, hooks, look, write, content } = watched();
+    write('step-1', WHOLE);
+    hooks.during = () => {
+      hooks.during = () => undefined;
+      change(join(directory, 'step-1'));
+    };
+    await look();
+    expect(told).toEqual(['saved 1']);
+    expect(await content(1n)).toBe('model1');
+  });
+
+  test.each<[string, (path: string) => void]>([
+    ['written to', (path) => appendFileSync(join(path, 'model'), '2')],
+    ['written anew', (path) => writeFileSync(join(path, 'model'), 'model2')],
+    ['given another file', (path) => writeFileSync(join(path, 'more'), 'x')],
+    [
+      'replaced by another one',
+      (path) => {
+        writeFileSync(join(path, 'model.new'), 'model2');
+        renameSync(join(path, 'model.new'), join(path, 'model'));
+      },
+    ],
+  ])(
+    'a checkpoint that is %s while it is sent is not committed, and later as it is then',
+    async (_, change) => {
+      const { directory, told, hooks, look, write, folder } = watched();
+      write('step-1', WHOLE);
+      const path = join(directory, 'step-1');
+      hooks.during = () => {
+        hooks.during = () => undefined;
+        change(path);
+      };
+      const own = folder();
+      await look(own);
+      expect(told).toEqual(['not 1 SourceChanged']);
+      await look(own);
+      expect(told).toEqual(['not 1 SourceChanged', 'saved 1']);
+    },
+  );
+
+  test('what cannot be saved is told once, and holds up no other', async () => {
+    const { directory, told, look, write, folder } = watched();
+    write('step-1', WHOLE);
+    symlinkSync('/nowhere', join(directory, 'step-1', 'link'));
+    write('step-2', WHOLE);
+    const own = folder();
+    await look(own);
+    await look(own);
+    expect(told).toEqual(['saved 2']);
+    rmSync(join(directory, 'step-1', 'link'));
+    symlinkSync('model', join(directory, 'step-1', 'link'));
+    await look(own);
+    await look(own);
+    expect(told).toEqual(['saved 2', 'not 1 InvalidArgument']);
+  });
+
+  test('an older version than the latest is told once and not saved', async () => {
+    const { told, look, write, folder } = watched();
+    write('step-5', WHOLE);
+    const own = folder();
+    await look(own);
+    write('step-4', WHOLE);
+    await look(own);
+    write('step-6', WHOLE);
+    await look(own);
+    expect(told).toEqual(['saved 5', 'not 4 InvalidArgument', 'saved 6']);
+  });
+
+  test('a store that is away for a while holds up nothing for good', async () => {
+    const { told, hooks, look, write, folder } = watched();
+    write('step-1', WHOLE);
+    const own = folder();
+    hooks.plan = ({ operation }) => (operation === 'create' ? refuse('Unavailable') : undefined);
+    await look(own);
+    expect(told).toEqual([expect.stringMatching(/^not 1 (Unavailable|TimedOut)$/)]);
+    hooks.plan = undefined;
+    await look(own);
+    expect(told.at(-1)).toBe('saved 1');
+  });
+
+  test('a newer attempt that owns the run ends it', async () => {
+    const { look, write, folder, open } = watched();
+    const own = folder();
+    write('step-1', WHOLE);
+    await using manager = open(own);
+    await own.look(manager);
+    write('step-2', WHOLE);
+    await look();
+    write('step-3', WHOLE);
+    await expect(own.look(manager)).rejects.toMatchObject({ code: 'Fenced' });
+  });
+});

@@ -1,0 +1,52 @@
+/** What lies in a watched directory at one moment. */
+
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errnoOf } from '@holdfast/local-files';
+
+/** A checkpoint of a trainer: a directory, or a single file. */
+export interface Entry {
+  /** Name in the watched directory. */
+  readonly name: string;
+  readonly path: string;
+  readonly isDirectory: boolean;
+  readonly version: bigint;
+}
+
+/** Size, time and inode of each file by its path below the entry; "" for a single file. */
+export type Tree = ReadonlyMap<string, string>;
+
+/** Links are followed: what they lead to may still change. `null`: the entry is gone by now. */
+export async function readTree({
+  path,
+  isDirectory,
+}: Pick<Entry, 'path' | 'isDirectory'>): Promise<Tree | null> {
+  const files = new Map<string, string>();
+  try {
+    if (isDirectory) await addFiles(files, path, '');
+    else files.set('', await stateOf(path));
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR', 'ESTALE'].includes(errnoOf(error) ?? '')) return null;
+    throw error;
+  }
+  return files;
+}
+
+export function isSameTree(one: Tree, other: Tree): boolean {
+  return one.size === other.size && [...one].every(([name, state]) => other.get(name) === state);
+}
+
+async function addFiles(files: Map<string, string>, path: string, prefix: string): Promise<void> {
+  const entries = await readdir(path, { withFileTypes: true });
+  for (const entry of entries) {
+    const name = prefix + entry.name;
+    const place = join(path, entry.name);
+    if (entry.isDirectory()) await addFiles(files, place, `${name}/`);
+    else files.set(name, await stateOf(place));
+  }
+}
+
+async function stateOf(path: string): Promise<string> {
+  const { ino, size, mtimeNs } = await stat(path, { bigint: true });
+  return [ino, size, mtimeNs].join(' ');
+}

@@ -1,0 +1,107 @@
+/** `holdfast watch` as a process beside a trainer. */
+
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test, vi } from 'vitest';
+import { holdfast, newPlace, type Place } from './holdfast-process.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+/** A trainer that writes under another name, and renames. */
+async function write(place: Place, version: number, text = `state ${version}`): Promise<void> {
+  const temporary = join(place.path('out'), `tmp-${version}`);
+  await mkdir(temporary, { recursive: true });
+  await writeFile(join(temporary, 'model'), text);
+  await rename(temporary, join(place.path('out'), `step-${version}`));
+}
+
+async function versionsIn(uri: string): Promise<number[]> {
+  const { stdout } = await holdfast(['list', uri, '--json']);
+  const { checkpoints } = JSON.parse(stdout) as { checkpoints: { version: number }[] };
+  return checkpoints.map(({ version }) => version);
+}
+
+describe('watch', () => {
+  test('saves what a trainer writes and rotates, until a signal; another one goes on', async () => {
+    const place = await newPlace();
+    await write(place, 1);
+    let trainer: Promise<void> | undefined;
+    const words = ['watch', place.path('out'), place.uri, '--complete-when', 'rename', '--interval', '100ms'];
+    const first = await holdfast([...words, '--verbose'], {
+      onSpawn: (kill) => {
+        trainer = (async () => {
+          await vi.waitFor(async () => expect(await versionsIn(place.uri)).toEqual([1]), 30_000);
+          await write(place, 2);
+          await rm(join(place.path('out'), 'step-1'), { recursive: true });
+          await vi.waitFor(async () => expect(await versionsIn(place.uri)).toEqual([2, 1]), 30_000);
+          kill('SIGTERM');
+        })();
+      },
+    });
+    await trainer;
+    expect(first.code).toBe(0);
+    expect(first.stdout).toMatch(
+      /saved {2}version 1 .*\nsaved {2}version 2 .*\nwatched {2}1 directory {3}2 versions saved\n$/,
+    );
+    await write(place, 3);
+    const second = await holdfast([...words, '--once', '--json']);
+    expect(JSON.parse(second.stdout)).toEqual({
+      directories: [{ path: place.path('out'), uri: place.uri, saved: [3] }],
+    });
+  });
+
+  test('several directories, and one of them is of a newer attempt', async () => {
+    const place = await newPlace();
+    await write(place, 1);
+    const other = `${place.uri}-2`;
+    const pairs = [place.path('out'), place.uri, place.path('other'), other];
+    let taken: Promise<unknown> | undefined;
+    const ended = await holdfast(['watch', ...pairs, '--complete-when', 'rename', '--interval', '100ms'], {
+      onSpawn: () => {
+        taken = (async () => {
+          await vi.waitFor(async () => expect(await versionsIn(place.uri)).toEqual([1]), 30_000);
+          await holdfast(['save', place.path('out'), place.uri, '--version', '2']);
+          await write(place, 3);
+        })();
+      },
+    });
+    await taken;
+    expect(ended.code).toBe(4);
+    expect(ended.stderr).toContain('(Fenced, exit 4)');
+  });
+
+  test.each([
+    ['no rule', ['DIR', 'URI'], 'watch needs --complete-when'],
+    ['no run', ['DIR', '--complete-when', 'rename'], 'watch takes a directory and the URI of its run'],
+    [
+      'quiet at one look',
+      ['DIR', 'URI', '--once', '--complete-when', 'quiet:3s'],
+      '--once cannot be combined',
+    ],
+    ['another rule', ['DIR', 'URI', '--complete-when', 'soon'], '"soon" is not known; write rename,'],
+    [
+      'no version',
+      ['DIR', 'URI', '--complete-when', 'rename', '--pattern', 'a'],
+      '"a" must contain {version} once',
+    ],
+    [
+      'an interval of nothing',
+      ['DIR', 'URI', '--complete-when', 'rename', '--interval', '0s'],
+      '"0s" is too short',
+    ],
+  ])('%s is refused with 2', async (_, words, message) => {
+    const { uri, path } = await newPlace();
+    const own = words.map((word) => ({ DIR: path('out'), URI: uri })[word] ?? word);
+    const { code, stderr } = await holdfast(['watch', ...own]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+  });
+
+  test('a directory of the run itself is refused', async () => {
+    const place = await newPlace();
+    await write(place, 1);
+    const inside = `file://${place.path('out')}/step-1/run`;
+    const words = ['watch', place.path('out'), inside, '--complete-when', 'rename', '--once'];
+    const { stderr } = await holdfast(words);
+    expect(stderr).toContain('holds the run that it would be saved to');
+  });
+});
