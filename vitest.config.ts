@@ -11,7 +11,8 @@ export default defineConfig({
   ssr: { resolve: { conditions, externalConditions: conditions } },
   test: {
     reporters: ['default', './test/count-reporter.ts'],
-    testTimeout: 30_000,
+    // Many tests start processes, and other tests keep the machine busy.
+    testTimeout: 60_000,
     sequence: { sequencer: LongestFirst },
     // Tests often wait for servers and processes: two files at a time leave an eighth of two cores idle.
     maxWorkers: Math.max(3, availableParallelism() - 1),

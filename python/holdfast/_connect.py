@@ -7,6 +7,7 @@ import secrets
 from typing import Any, Mapping, Optional, Union
 
 from ._link import Link, Starter
+from ._payload import check_timeout
 from ._place import AgentPlace, find_place
 from ._version import __version__
 from .errors import InvalidArgument, InvalidConfig
@@ -45,7 +46,8 @@ def connect(
     """
     if not isinstance(uri, str) or not uri:
         raise InvalidArgument(f"uri: expected the URI of a run, got {uri!r}")
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+    check_timeout(timeout)
+    if not timeout:
         raise InvalidArgument(f"timeout: expected seconds above 0, got {timeout!r}")
     place = find_place(None if agent is None else os.fspath(agent))
     is_started = os.environ.get("HOLDFAST_AGENT_START", "") in ("1", "true") if start is None else start

@@ -16,6 +16,7 @@ from ._arrays import (
     unknown_type,
     with_numpy,
 )
+from .errors import InvalidArgument
 
 # CPU, and host memory that CUDA or ROCm has pinned.
 _HOST_DEVICES = (1, 3, 11)
@@ -49,7 +50,11 @@ def dlpack_array(name: str, value: Any) -> ArraySource:
     device = value.__dlpack_device__()
     if int(device[0]) not in _HOST_DEVICES:
         raise not_in_memory(name, f"the DLPack device {int(device[0])}:{int(device[1])}")
-    capsule = value.__dlpack__()
+    try:
+        capsule = value.__dlpack__()
+    except (BufferError, RuntimeError, TypeError) as error:
+        # Such as a read-only array, or a tensor that requires a gradient.
+        raise InvalidArgument(f"array {name!r} cannot be shared by DLPack: {error}") from None
     tensor = ctypes.cast(_pointer_of(capsule, b"dltensor"), ctypes.POINTER(_DLTensor)).contents
     dtype = _dtypes.of_dlpack(tensor.code, tensor.bits, tensor.lanes)
     if dtype is None:

@@ -22,6 +22,8 @@ from .errors import (
 
 log = logging.getLogger("holdfast")
 
+#: How long after its own timeout a call may end if the agent does not answer.
+GRACE_SECONDS = 2.0
 _IDLE_MAX = 4
 _PAUSE_FIRST = 0.01
 _PAUSE_MAX = 0.5

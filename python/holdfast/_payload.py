@@ -21,6 +21,8 @@ DEFAULT_ARRAYS_NAME = "model.safetensors"
 # Files begin at a page, so that the agent's reads do.
 _PAGE = 4096
 VERSION_MAX = (1 << 63) - 1
+#: Seconds: a week.
+TIMEOUT_MAX = 7 * 24 * 3600
 
 
 class _Part(NamedTuple):
@@ -82,7 +84,7 @@ class Payload:
     def sources(self, segment: Optional[Segment]) -> list[dict[str, Any]]:
         """``files`` of the request."""
         listed: list[dict[str, Any]] = [
-            {"name": name, "source": {"path": path}} for name, path in self._paths
+            {"name": name, "source": {"path": path, **_state(path)}} for name, path in self._paths
         ]
         for file in self._staged:
             assert segment is not None
@@ -152,6 +154,16 @@ class Payload:
         return name
 
 
+def _state(path: str) -> dict[str, str]:
+    """How the file is now, so that an agent which is late does not save what it has become."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        # The agent says what is wrong with it.
+        return {}
+    return {"state": f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"}
+
+
 def _items(argument: str, given: Optional[Mapping[str, Any]]) -> list[tuple[str, Any]]:
     if given is None:
         return []
@@ -186,6 +198,15 @@ def _absolute(name: str, path: FilePath) -> str:
     if "\0" in text:
         raise InvalidArgument(f"file {name!r}: its path contains a zero byte")
     return text
+
+
+def check_timeout(timeout: Optional[float], name: str = "timeout") -> None:
+    """``InvalidArgument``: it is neither ``None`` nor a number of seconds."""
+    if timeout is None:
+        return
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if not is_number or not 0 <= timeout <= TIMEOUT_MAX:
+        raise InvalidArgument(f"{name}: expected seconds from 0 to {TIMEOUT_MAX}, got {timeout!r}")
 
 
 def check_version(version: SupportsIndex) -> int:

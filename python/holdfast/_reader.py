@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, Optional, Union
 
-from ._link import Link
+from ._link import GRACE_SECONDS, Link
 from .checkpoint import (
     Checkpoint,
     File,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _POLL_MS = 20_000
-_GRACE_SECONDS = 2.0
 # A connection that breaks in mid-slice loses the count of this slice.
 _SLICE_BYTES = 8 << 20
 
@@ -222,7 +221,7 @@ class Reader:
         def call(method: str, path: str, wait_ms: int = 0, **more: Any) -> dict[str, Any]:
             deadline = time.monotonic() + control_timeout + wait_ms / 1000
             if end is not None:
-                deadline = min(deadline, end + _GRACE_SECONDS)
+                deadline = min(deadline, end + GRACE_SECONDS)
             return self._link.call(method, path, deadline=deadline, **more)
 
         has_ended = False
@@ -240,9 +239,9 @@ class Reader:
         finally:
             if not has_ended:
                 with suppress(HoldfastError):
-                    deadline = time.monotonic() + min(control_timeout, _GRACE_SECONDS)
+                    deadline = time.monotonic() + min(control_timeout, GRACE_SECONDS)
                     if end is not None:
-                        deadline = min(deadline, end + _GRACE_SECONDS)
+                        deadline = min(deadline, end + GRACE_SECONDS)
                     self._link.call("DELETE", f"/v1/restores/{identity}", deadline=deadline)
         return _ended(fields)
 

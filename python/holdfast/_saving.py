@@ -8,7 +8,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any, Mapping, Optional
 
-from ._link import Link, log
+from ._link import GRACE_SECONDS, Link, log
 from ._payload import Payload, check_metadata, check_metrics
 from ._saves import Save
 from ._segments import Segment
@@ -74,9 +74,13 @@ class Saver:
         self._writer: Optional[Writer] = None
         self._pid = os.getpid()
 
-    def deadline(self) -> float:
-        """When a call that begins now has to have its answer."""
-        return time.monotonic() + self.timeout
+    def deadline(self, end: Optional[float] = None) -> float:
+        """When a call that begins now has to have its answer.
+
+        ``end``: of its own timeout, which an agent that does not answer may exceed a little.
+        """
+        deadline = time.monotonic() + self.timeout
+        return deadline if end is None else min(deadline, end + GRACE_SECONDS)
 
     def writer(self) -> Optional[Writer]:
         """The writer of this process. A child of a fork has none until it saves."""
@@ -93,13 +97,13 @@ class Saver:
             if failure is not None:
                 raise failure
 
-    def joined(self) -> Writer:
+    def joined(self, end: Optional[float] = None) -> Writer:
         """The writer, which joins the run first if it has not joined yet."""
         if self._join is None:
             raise InvalidArgument("the run was opened to read: connect(…, writer=(index, count))")
         writer = self.writer()
         if writer is None:
-            deadline = self.deadline()
+            deadline = self.deadline(end)
             health = self._link.call("GET", "/healthz", deadline=deadline)
             # Process ids that differ are of different namespaces, where /proc shows others.
             is_visible = self._link.peer_pid == health.get("pid")
@@ -127,7 +131,7 @@ class Saver:
         ``room``: bytes of the segment for what is added to the payload before it is posted. ``None``:
         no segment was free. The caller posts or discards the result.
         """
-        writer = self.joined()
+        writer = self.joined(end)
         staged = Staged(writer, payload, end)
         if payload.is_staged:
             segment = self._segment(writer, payload.size + room, end, when_busy)
@@ -153,7 +157,7 @@ class Saver:
         writer, payload = staged.writer, staged.payload
         is_posted = False
         try:
-            if self.joined() is not writer:
+            if self.joined(staged.end) is not writer:
                 raise InvalidArgument("this save was begun by another process")
             self._finish_copy(staged)
             segment = staged.segment
@@ -162,7 +166,7 @@ class Saver:
                 body["timeoutMs"] = max(1, int((staged.end - time.monotonic()) * 1000))
             save = Save(body, segment)
             is_posted = True
-            writer.post(save, self.deadline())
+            writer.post(save, self.deadline(staged.end))
         except BaseException as error:
             # An agent that did not answer may have begun, and may read the segment later. One that
             # stops may have taken the place of one that did not answer.
@@ -239,7 +243,7 @@ class Saver:
         while True:
             segment = writer.pool.take(writer.stage, size)
             if segment is None:
-                writer.refresh(self.deadline())
+                writer.refresh(self.deadline(end))
                 segment = writer.pool.take(writer.stage, size)
             if segment is not None or when_busy == "skip":
                 return segment

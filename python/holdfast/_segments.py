@@ -75,9 +75,11 @@ class Segment:
 
     def source(self, offset: int, length: int) -> dict[str, Any]:
         """How the agent finds a range, as in ``POST …/saves``."""
-        place: dict[str, Any] = (
-            {"path": self.path} if self.path is not None else {"pid": os.getpid(), "fd": self._fd}
-        )
+        place: dict[str, Any]
+        if self.path is not None:
+            place = {"path": self.path}
+        else:
+            place = {"pid": os.getpid(), "fd": self._fd, "segment": self._name}
         return {**place, "offset": offset, "length": length}
 
     def close(self, unlink: bool) -> None:
@@ -144,7 +146,8 @@ def _create(stage: Stage, kind: str, size: int, memfd_name: str) -> Segment:
     path: Optional[str] = None
     name = secrets.token_hex(8)
     if kind == MEMFD:
-        fd = os.memfd_create(memfd_name, os.MFD_CLOEXEC)
+        # A name of its own: an agent that was late must not take the next memory for this one.
+        fd = os.memfd_create(f"{memfd_name}-{name}", os.MFD_CLOEXEC)
     else:
         path = os.path.join(stage.directory, f"segment-{name}")
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW

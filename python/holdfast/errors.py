@@ -232,7 +232,10 @@ class Unexpected(HoldfastError):
 
 
 class AgentUnavailable(Unavailable):
-    """The agent of this node cannot be reached or started. No save is lost silently."""
+    """The agent of this node cannot be reached or started, or did not answer in time.
+
+    It may still carry out the call later: a save only with the content that it had.
+    """
 
 
 class NoStagingSpace(StorageFull):

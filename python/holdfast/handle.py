@@ -6,7 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Generator, Literal, Mapping, Optional
 
-from ._payload import DEFAULT_ARRAYS_NAME, FilePath, Payload
+from ._link import GRACE_SECONDS
+from ._payload import DEFAULT_ARRAYS_NAME, FilePath, Payload, check_timeout
 from ._saving import Saver, extras
 from ._saves import COMMITTED, Save
 from ._writer import Writer
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _POLL_SECONDS = 20.0
-_GRACE_SECONDS = 2.0
 
 Durability = Literal["none", "staged", "committed"]
 Goal = Literal["staged", "committed"]
@@ -137,6 +137,7 @@ class Handle:
     def _wait(self, until: str, timeout: Optional[float], stop: threading.Event) -> Handle:
         if until not in ("staged", "committed"):
             raise InvalidArgument(f"until: expected 'staged' or 'committed', got {until!r}")
+        check_timeout(timeout)
         end = None if timeout is None else time.monotonic() + timeout
         save, writer = self._save, self._writer
         while True:
@@ -153,7 +154,7 @@ class Handle:
             wait_seconds = min(left, _POLL_SECONDS, writer.wait_seconds_max)
             deadline = time.monotonic() + wait_seconds + self._saver.timeout
             if end is not None:
-                deadline = min(deadline, end + _GRACE_SECONDS)
+                deadline = min(deadline, end + GRACE_SECONDS)
             try:
                 writer.ask(save, until if left > 0 else None, int(wait_seconds * 1000), deadline)
             except AgentUnavailable:

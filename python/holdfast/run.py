@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Mapping, Optional, overload
 
 from ._link import Link
-from ._payload import DEFAULT_ARRAYS_NAME, FilePath, Payload, check_version
+from ._payload import DEFAULT_ARRAYS_NAME, FilePath, Payload, check_timeout, check_version
 from ._reader import Reader, writable_bytes
 from ._saving import Saver, Staged, extras
 from .checkpoint import Checkpoint, File, Restored
@@ -127,10 +127,12 @@ class Run:
 
         ``InvalidArgument``, ``Unsupported``: an argument. ``NoStagingSpace``: no memory for the
         copy. ``Fenced``: another process has taken over this writer. ``Conflict``: the version is
-        decided with other content. ``TimedOut``: no segment became free.
+        decided with other content. ``TimedOut``: no segment became free. ``AgentUnavailable``: there
+        was no answer. The agent may still begin this save, with the content that it had, or not at
+        all if that is gone.
         """
-        end = None if timeout is None else time.monotonic() + timeout
-        self._begin()
+        end = _end_of(timeout)
+        self._begin(end)
         number = check_version(version)
         if when_busy not in ("wait", "skip", "raise"):
             raise InvalidArgument(f"when_busy: expected wait, skip or raise, got {when_busy!r}")
@@ -173,6 +175,7 @@ class Run:
 
         ``NotFound``, ``TargetExists``, ``Corrupt``, ``TimedOut``.
         """
+        check_timeout(timeout)
         self._begin()
         options = {
             "only": only,
@@ -314,8 +317,8 @@ class Run:
 
     def _stage(self, payload: Payload, timeout: Optional[float], room: int) -> Staged:
         """For plugins: the first half of a save, which copies. See ``Saver.stage``."""
-        end = None if timeout is None else time.monotonic() + timeout
-        self._begin()
+        end = _end_of(timeout)
+        self._begin(end)
         staged = self._saver.stage(payload, end, "wait", room)
         assert staged is not None
         return staged
@@ -330,13 +333,18 @@ class Run:
         found = self._reader.version(version, self._begin())
         self._reader.read_ranges(found, name, offset, targets, self._timeout)
 
-    def _begin(self) -> float:
+    def _begin(self, end: Optional[float] = None) -> float:
         """When this call has to have its answers. Raises the failure of an earlier save."""
         if self._is_closed:
             raise InvalidArgument("the run is closed")
-        deadline = time.monotonic() + self._timeout
+        deadline = self._saver.deadline(end)
         self._saver.raise_failure(deadline)
         return deadline
+
+
+def _end_of(timeout: Optional[float]) -> Optional[float]:
+    check_timeout(timeout)
+    return None if timeout is None else time.monotonic() + timeout
 
 
 def _after_fork_in_child() -> None:

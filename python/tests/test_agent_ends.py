@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import Optional
+from typing import Any, Optional
 from unittest import mock
 
 import holdfast
@@ -41,7 +41,7 @@ class Restarts(RealAgentCase):
         handle = run.save(1, buffers={"a": b"1"}, sealed=False)
         # A busy machine needs longer to join.
         run._timeout = run._saver.timeout = 0.3
-        patch = mock.patch("holdfast.handle._GRACE_SECONDS", 0.1)
+        patch = mock.patch("holdfast.handle.GRACE_SECONDS", 0.1)
         patch.start()
         self.addCleanup(patch.stop)
         self.agent.signal(signal.SIGSTOP)
@@ -56,6 +56,33 @@ class Restarts(RealAgentCase):
         self.until(lambda: _answers(run))
         handle.seal().wait(timeout=TIMEOUT)
         self.assertEqual(run.read("a", 1), b"1")
+
+    def test_an_agent_that_was_late_commits_no_other_bytes(self) -> None:
+        """It finds requests of saves that were given up, whose memory or file is another by then."""
+        path = os.path.join(self.agent.directory, "model")
+        run = self.connect()
+
+        def given_up(version: int, **content: Any) -> None:
+            run._timeout = run._saver.timeout = 0.3
+            with self.assertRaises(holdfast.AgentUnavailable):
+                run.save(version, **content)
+
+        def write(version: int) -> dict[str, str]:
+            with open(path, "wb") as file:
+                file.write(b"%d" % version * 1000)
+            return {"a": path}
+
+        run.save(1, buffers={"a": b"1" * 1000}).wait()
+        self.agent.signal(signal.SIGSTOP)
+        given_up(2, buffers={"a": b"2" * 1000})
+        given_up(3, files=write(3))
+        write(4)
+        # The memory of version 5 has the descriptor that version 2 had.
+        threading.Timer(0.5, lambda: self.agent.signal(signal.SIGCONT)).start()
+        run._timeout = run._saver.timeout = TIMEOUT
+        run.save(5, buffers={"a": b"5" * 1000}).wait()
+        for one in run.versions():
+            self.assertEqual(run.read("a", one.version), b"%d" % one.version * 1000)
 
     def test_random_kills_lose_nothing_that_was_committed(self) -> None:
         run = self.connect()

@@ -299,6 +299,11 @@ class Numpy(Refusals):
         value = np.arange(12, dtype="i2").reshape(3, 4)
         self.assertEqual(read(file_of({"d": OnlyDlpack(value)}))["d"][2], value.tobytes())
         self.assertEqual(read(file_of({"d": OnlyDlpack(value.T)}))["d"][2], value.T.tobytes())
+        value.flags.writeable = False
+        given = OnlyDlpack(value)
+        given.__dlpack__ = mock.Mock(side_effect=BufferError("it is read-only"))  # type: ignore
+        with self.assertRaisesRegex(holdfast.InvalidArgument, "by DLPack: it is read-only"):
+            file_of({"d": given})
 
     def test_scalars_and_arrays_of_one_row_are_contiguous(self) -> None:
         got = read(file_of({"s": np.float32(3), "r": np.ones((1, 4), "f4")[:, :]}))

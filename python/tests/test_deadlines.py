@@ -105,6 +105,22 @@ class Frozen(FakeAgentCase):
             limit = min(timeout, TIMEOUT) + GRACE
             self.lasts(lambda: restore(timeout), limit, holdfast.AgentUnavailable)
 
+    def test_a_save_with_a_timeout_of_its_own_ends_soon_after_it(self) -> None:
+        self.freeze()
+        for timeout in (0.5, 30.0):
+            limit = min(timeout + GRACE, TIMEOUT)
+            save = lambda: self.run_.save(3, buffers={"a": b"3"}, timeout=timeout)  # noqa: E731
+            self.lasts(save, limit, holdfast.AgentUnavailable)
+
+    def test_a_first_save_of_a_process_ends_as_soon(self) -> None:
+        self.run_._saver.forget()
+        self.freeze()
+        save = lambda: self.run_.save(3, buffers={"a": b"3"}, timeout=0.5)  # noqa: E731
+        begin = self.clock.now
+        with self.assertRaises(holdfast.AgentUnavailable):
+            save()
+        self.assertLessEqual(self.clock.now - begin, 0.5 + GRACE + 0.01)
+
     def test_a_wait_bears_an_agent_that_is_away_for_the_timeout_of_the_run(self) -> None:
         self.run_._saver.timeout = 10.0
         self.freeze()

@@ -64,6 +64,8 @@ class Joining(FakeAgentCase):
             ({"timeout": 0}, "timeout"),
             ({"timeout": "5"}, "timeout"),
             ({"timeout": True}, "timeout"),
+            ({"timeout": float("inf")}, "timeout"),
+            ({"timeout": float("nan")}, "timeout"),
         ):
             call: dict[str, Any] = {"uri": "file:///x", "agent": self.agent.socket, **options}
             with self.assertRaisesRegex(holdfast.InvalidArgument, f"^{words}", msg=str(options)):

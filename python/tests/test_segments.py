@@ -39,7 +39,8 @@ class Choice(TestCase):
         self.assertIn(f"{self.directory} has {MB} bytes left", reason)
         source = segment.source(0, 5)
         self.assertEqual(source["pid"], os.getpid())
-        self.assertIn("/memfd:holdfast-x", os.readlink(f"/proc/self/fd/{source['fd']}"))
+        name = os.readlink(f"/proc/self/fd/{source['fd']}")
+        self.assertEqual(name, f"/memfd:holdfast-x-{source['segment']} (deleted)")
         with segment.view() as view:
             view[:5] = b"bytes"
         with open(f"/proc/{source['pid']}/fd/{source['fd']}", "rb") as file:

@@ -31,6 +31,7 @@ function plain(path: string, bytes = 'x'): string {
 }
 
 describe('sources', () => {
+  const MEMORY = { segment: '0123456789abcdef', length: 1 };
   const SOURCES: readonly (readonly [string, string, () => Record<string, unknown>])[] = [
     ['outside the roots', 'Denied', () => ({ path: plain(join(agent.directory, 'secret')) })],
     ['outside, by dots', 'Denied', () => ({ path: `${inRoot('.')}/../secret` })],
@@ -70,9 +71,14 @@ describe('sources', () => {
     ],
     ['past the end', 'InvalidArgument', () => ({ ...trainer.staged('a', '123').source, length: 4 })],
     ['a part of a file of a root', 'InvalidArgument', () => ({ path: plain(inRoot('whole')), offset: 1 })],
-    ['the standard input of this process', 'Denied', () => ({ pid: process.pid, fd: 0, length: 1 })],
-    ['a descriptor of another process', 'Denied', () => ({ pid: 1, fd: 0, length: 1 })],
-    ['a descriptor that is not open', 'NotFound', () => ({ pid: process.pid, fd: 9999, length: 1 })],
+    ['the standard input of this process', 'Denied', () => ({ ...MEMORY, pid: process.pid, fd: 0 })],
+    ['a descriptor of another process', 'Denied', () => ({ ...MEMORY, pid: 1, fd: 0 })],
+    ['a descriptor that is not open', 'NotFound', () => ({ ...MEMORY, pid: process.pid, fd: 9999 })],
+    [
+      'a file that has changed since the trainer looked at it',
+      'SourceChanged',
+      () => ({ path: plain(inRoot('changed')), state: '3 1 1' }),
+    ],
   ];
   test.each(SOURCES)('%s: %s', async (_, code, source) => {
     const { status, body } = await trainer.begin(1, { files: [{ name: 'f', source: source() }] });

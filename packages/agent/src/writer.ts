@@ -124,8 +124,8 @@ export class Writer {
     const job = this.#begin(request, begunWith);
     try {
       await job.inTurn(async () => {
-        await job.sources.add(request.files);
-        if (request.sealed) await this.#seal(job, request);
+        job.files = await job.sources.add(request.files);
+        if (request.sealed) await this.#seal(job, { ...request, files: [...job.files] });
       });
     } catch (error) {
       this.#saves.delete(request.saveId);
@@ -147,7 +147,7 @@ export class Writer {
     try {
       // The sources of a delivered save may have changed: the trainer was told that they may.
       if (record.isDelivered) job.noteDelivered();
-      else await job.sources.add(record.files, record.fileStates);
+      else await job.sources.add(record.files);
     } catch (error) {
       await job.fail(error);
       throw error;
@@ -175,11 +175,11 @@ export class Writer {
         `save ${job.facts.saveId} is ${job.state}: no file can be added`,
       );
     }
-    await job.sources.add(files);
+    const added = await job.sources.add(files);
     job.addMeta({ metrics, metadata });
     job.sealedWith = sealedWith;
     const { saveId, version, timeoutMs } = job.facts;
-    const whole = { saveId, version: String(version), files: [...job.files, ...files], timeoutMs };
+    const whole = { saveId, version: String(version), files: [...job.files, ...added], timeoutMs };
     await this.#seal(job, { ...whole, ...job.meta, sealed: true });
   }
 
@@ -272,8 +272,7 @@ export class Writer {
       if (!this.#isPrepared || !(await this.#parts.stage.isThere(this.id))) await this.#prepare();
       const { sealedWith } = job;
       const { begunWith } = job.facts;
-      const { fileStates } = job.sources;
-      const record = { ...request, fileStates, isDelivered: false, begunWith, sealedWith };
+      const record = { ...request, isDelivered: false, begunWith, sealedWith };
       await this.#parts.stage.seal(this.id, record);
       this.#sealed.set(request.saveId, record);
     }

@@ -41,10 +41,21 @@ const atPath = z.strictObject({
   path: z.string().min(1).max(4096),
   offset: bytes.optional(),
   length: bytes.optional(),
+  state: z
+    .string()
+    .max(100)
+    .optional()
+    .describe(
+      'of a file that is not staged, as the trainer saw it: size, mtime and ctime in nanoseconds, with blanks between them; another state is SourceChanged',
+    ),
 });
 const inMemory = z.strictObject({
   pid: z.int().min(1),
   fd: z.int().min(0),
+  segment: z
+    .string()
+    .regex(/^[0-9a-f]{16}$/, 'is not 16 hex digits in lower case')
+    .describe('the end of its name, which no other memory of the trainer has: holdfast-LIFE-SEGMENT'),
   offset: bytes.optional(),
   length: bytes,
 });

@@ -29,6 +29,8 @@ export interface SourceRules {
 
 interface OpenedFile {
   readonly sizeBytes: number;
+  /** See `FileSource.state`. */
+  readonly state?: string;
   range(): RandomSource;
 }
 
@@ -39,8 +41,6 @@ export class OpenedSources {
   /** Segments by path or descriptor: many files may lie in one. */
   readonly #segments = new Map<string, Promise<OpenSegment>>();
   readonly #rules: SourceRules;
-  /** Files below the roots, by their names in the checkpoint. */
-  readonly #states = new Map<string, string>();
   #sizeBytes = 0;
   #isClosed = false;
 
@@ -52,29 +52,22 @@ export class OpenedSources {
     return [...this.#files.keys()];
   }
 
-  /** How the trainer's own files were when they were opened. Others only their trainer writes. */
-  get fileStates(): Readonly<Record<string, string>> {
-    return Object.fromEntries(this.#states);
-  }
-
   /** The sum of all files that were added, also after `close`. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
 
   /**
-   * All or none. `statesBefore`: `fileStates` of an earlier agent that had opened the same files.
-   * `InvalidArgument`, `Denied`, `NotFound`: names the file. `SourceChanged`: it is not as it was.
-   * `Aborted`: closed meanwhile.
+   * All or none. Resolves to the files, each of the trainer's own with its state: whoever opens
+   * them again finds out whether they have changed since. Staged files only their trainer writes.
+   * `InvalidArgument`, `Denied`, `NotFound`: names the file. `SourceChanged`: it is not in the
+   * given state. `Aborted`: closed meanwhile.
    */
-  async add(
-    files: readonly SourceFile[],
-    statesBefore: Readonly<Record<string, string>> = {},
-  ): Promise<void> {
+  async add(files: readonly SourceFile[]): Promise<SourceFile[]> {
     const opened = new Map<string, OpenedFile>();
     for (const { name, source } of files) {
       if (this.#files.has(name) || opened.has(name)) throw twice(name);
-      opened.set(name, await this.#open(name, source, statesBefore[name]));
+      opened.set(name, await this.#open(name, source));
     }
     if (this.#isClosed) {
       await this.close();
@@ -84,6 +77,10 @@ export class OpenedSources {
       this.#files.set(name, file);
       this.#sizeBytes += file.sizeBytes;
     }
+    return files.map(({ name, source }) => {
+      const state = opened.get(name)?.state;
+      return { name, source: state === undefined ? source : { ...source, state } };
+    });
   }
 
   /** The bytes of a file; may be opened repeatedly. */
@@ -103,18 +100,14 @@ export class OpenedSources {
     await Promise.allSettled(segments.map(async (segment) => (await segment).close()));
   }
 
-  async #open(
-    name: string,
-    source: SourceFile['source'],
-    stateBefore: string | undefined,
-  ): Promise<OpenedFile> {
+  async #open(name: string, source: SourceFile['source']): Promise<OpenedFile> {
     const { offset = 0 } = source;
     if ('pid' in source) {
       const path = `/proc/${source.pid}/fd/${source.fd}`;
-      const segment = await this.#segment(path, () => this.#openMemory(path));
+      const segment = await this.#segment(path, () => this.#openMemory(path, source.segment));
       return part(name, segment, { offset, length: source.length });
     }
-    const { path, length } = source;
+    const { path, length, state } = source;
     if (path.startsWith(`${this.#rules.stage}/`)) {
       const segment = await this.#segment(path, () => this.#openStaged(path));
       return part(name, segment, { offset, length });
@@ -123,9 +116,8 @@ export class OpenedSources {
       throw notAccepted(name, 'only a staged file can be saved in part: leave out offset and length');
     const file = await this.#openBelowRoots(path);
     this.#toClose.push(file);
-    this.#states.set(name, file.state);
-    if (stateBefore !== undefined && stateBefore !== file.state) throw changedSince(path);
-    return { sizeBytes: file.sizeBytes, range: () => unclosed(file) };
+    if (state !== undefined && state !== file.state) throw changedSince(path);
+    return { sizeBytes: file.sizeBytes, state: file.state, range: () => unclosed(file) };
   }
 
   #segment(key: string, open: () => Promise<OpenSegment>): Promise<OpenSegment> {
@@ -142,13 +134,17 @@ export class OpenedSources {
     return this.#checked(file, path, (place) => place.startsWith(`${this.#rules.stage}/`));
   }
 
-  async #openMemory(path: string): Promise<OpenSegment> {
-    const name = `/memfd:${MEMORY_NAME}${this.#rules.life} (deleted)`;
+  /**
+   * A trainer that has given up a save closes its memory, and its next memory may get the same
+   * descriptor. The name tells them apart.
+   */
+  async #openMemory(path: string, segment: string): Promise<OpenSegment> {
+    const name = `/memfd:${MEMORY_NAME}${this.#rules.life}-${segment} (deleted)`;
     const said = await readlink(path).catch((error: unknown) => {
       throw fileError(error, `look at ${path}`, { path });
     });
     // Opening another kind of file may have effects, so its name is looked at before.
-    if (said !== name) throw denied(path, `is not memory of this trainer: it is ${said}`);
+    if (said !== name) throw denied(path, `is not this memory of the trainer: it is ${said}`);
     const file = await openFile(path, constants.O_RDONLY | constants.O_NONBLOCK);
     return this.#checked(file, path, (place) => place === name);
   }
@@ -239,7 +235,7 @@ function notAccepted(path: string, what: string): CheckpointError {
 }
 
 function changedSince(path: string): CheckpointError {
-  const message = `${path} was changed or replaced after its save had begun, while no agent ran`;
+  const message = `${path} was changed or replaced after its trainer had begun to save it`;
   return new CheckpointError('SourceChanged', message, { context: { path } });
 }
 

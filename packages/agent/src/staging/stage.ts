@@ -17,8 +17,6 @@ const RAMFS = 0x858458f6n;
 const sealRecord = z.strictObject({
   format: z.literal(1),
   save: saveRequest,
-  /** How the trainer's own files were when they were opened, by their names in the save. */
-  fileStates: z.record(z.string(), z.string()),
   /** The store has all its bytes: the sources are needed no more. */
   isDelivered: z.boolean(),
   /** Hash of the request that began it, and of the one that sealed it if that was another one. */
@@ -28,7 +26,6 @@ const sealRecord = z.strictObject({
 const writerRecord = z.strictObject({ format: z.literal(1), join: joinRequest });
 
 export interface SealRecord extends SaveRequest {
-  readonly fileStates: Readonly<Record<string, string>>;
   readonly isDelivered: boolean;
   readonly begunWith: string;
   readonly sealedWith?: string | undefined;
@@ -109,8 +106,8 @@ export class Stage {
 
   /** From now on a restarted agent finishes the save. */
   async seal(writerId: string, record: SealRecord): Promise<void> {
-    const { fileStates, isDelivered, begunWith, sealedWith, ...save } = record;
-    const content = { format: 1, save, fileStates, isDelivered, begunWith, sealedWith };
+    const { isDelivered, begunWith, sealedWith, ...save } = record;
+    const content = { format: 1, save, isDelivered, begunWith, sealedWith };
     await this.#write(writerId, sealName(save.saveId), content);
   }
 
