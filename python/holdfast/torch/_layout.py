@@ -160,4 +160,5 @@ def _checked_chunk(item: WriteItem, data: Union[torch.Tensor, io.BytesIO, Any]) 
             f"tensor {name!r} is {data.dtype} {list(data.shape)}, and the plan says "
             f"{planned.properties.dtype} {list(planned.chunk.sizes)}"
         )
-    return _Chunk(item, planned.chunk.offsets, data.detach())
+    # A file of `torch.save` would need the class of a subclass, and hold its attributes.
+    return _Chunk(item, planned.chunk.offsets, data.detach().as_subclass(torch.Tensor))

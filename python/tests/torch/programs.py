@@ -31,7 +31,9 @@ def open_store(size: int) -> int:
 
 
 def join(rank: int, size: int, port: int, timeout: float) -> None:
-    store = _stores[0] if rank == 0 else dist.TCPStore("127.0.0.1", port, size, is_master=False)
+    if rank > 0:
+        _stores.append(dist.TCPStore("127.0.0.1", port, size, is_master=False))
+    store = _stores[0]
     limit = datetime.timedelta(seconds=timeout)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=limit)
 

@@ -1,16 +1,19 @@
 """Ranks of a job as processes, which share one import of torch. The test process needs no torch.
 
-A rank runs functions of `programs.py` by their names. Its answers are data.
+A rank runs functions of the modules beside this by their names. Its answers are data.
 """
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import multiprocessing.forkserver
 import os
 import signal
 import time
 import traceback
+import warnings
+from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import Any, Iterable, Optional, Union
@@ -20,7 +23,12 @@ from ..support import TestCase
 #: Long enough for a busy machine. No test waits as long.
 TIMEOUT = 90.0
 _PYTHON_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-_PRELOADED = ["torch", "torch.distributed.checkpoint", "holdfast.torch", "tests.torch.programs"]
+#: Where ranks look for functions.
+_MODULES = ["programs", "kinds", "mistakes"]
+_PRELOADED = ["holdfast.torch", *(f"tests.torch.{name}" for name in _MODULES)]
+
+# An error of DCP repeats the traces of all ranks.
+_TRACE_CHARACTERS = 1500
 
 Answer = Any
 
@@ -119,7 +127,7 @@ def ended(ranks: list[Rank], timeout: float = TIMEOUT) -> list[Answer]:
 class WorldCase(TestCase):
     """Tests that share ranks. Each has a run of its own."""
 
-    SIZE = 3
+    SIZE = 4
     world: World
     agent: Any
     _count = 0
@@ -164,8 +172,12 @@ def serve(channel: Connection, environment: dict[str, str]) -> None:
     os.environ.update(environment)
     for name in ("RANK", "WORLD_SIZE", "HOLDFAST_ATTEMPT", "MASTER_ADDR", "MASTER_PORT"):
         os.environ.pop(name, None)
-    from . import programs
-
+    # DCP logs the trace of each record that it does not find.
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    functions: dict[str, Any] = {}
+    for name in _MODULES:
+        functions.update(vars(import_module(f".{name}", __package__)))
     while True:
         try:
             function, arguments = channel.recv()
@@ -173,9 +185,9 @@ def serve(channel: Connection, environment: dict[str, str]) -> None:
             return
         answer: tuple[str, Any]
         try:
-            answer = "returned", getattr(programs, function)(**arguments)
+            answer = "returned", functions[function](**arguments)
         except BaseException:
-            answer = "raised", traceback.format_exc()
+            answer = "raised", traceback.format_exc()[-_TRACE_CHARACTERS:]
         channel.send(answer)
 
 
