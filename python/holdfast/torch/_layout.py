@@ -51,11 +51,15 @@ def add_plan(
             objects.append((item, _checked_object(item, data)))
         else:
             chunks.append(_checked_chunk(item, data))
+    objects_name = f"__{rank}_0.distcp" if layout == DISTCP else f"rank-{rank:05d}.objects"
+    if not plan.items:
+        # Each writer of a checkpoint delivers a file.
+        payload.add_buffer(objects_name, b"")
     parts = [(item, data.getbuffer().nbytes, _copier(data)) for item, data in objects]
     if layout == DISTCP:
         parts += [(chunk.item, *torch_saved(chunk.tensor)) for chunk in chunks]
-        return _add_joined(payload, f"__{rank}_0.distcp", parts)
-    results = _add_joined(payload, f"rank-{rank:05d}.objects", parts)
+        return _add_joined(payload, objects_name, parts)
+    results = _add_joined(payload, objects_name, parts)
     for place, group in enumerate(_by_file(chunks)):
         suffix = "" if place == 0 else f"-{place + 1}"
         results += _add_chunks(payload, f"rank-{rank:05d}{suffix}.safetensors", group)

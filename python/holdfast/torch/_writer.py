@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import logging
@@ -49,8 +50,8 @@ class Writer(StorageWriter):
     ``uri``: the run. ``process_group``: the ranks that save; its size is the count of writers.
     ``no_dist``: this process alone. ``layout``: ``safetensors``, or ``distcp`` for the files of stock
     DCP. ``timeout``: seconds until a save has to be committed; then the ranks that are missing are
-    named by ``Incomplete``. ``when_busy``: as for ``Run.save``, ``wait`` or ``raise``. ``options``: of
-    ``holdfast.connect``.
+    named by ``Incomplete``. ``when_busy``: as for ``Run.save``, ``wait`` or ``raise``.
+    ``connect_timeout``: seconds, the ``timeout`` of ``holdfast.connect``. ``options``: the others of it.
 
     A rank that cannot join the run fails on all ranks.
     """
@@ -66,6 +67,7 @@ class Writer(StorageWriter):
         timeout: Optional[float] = None,
         waits: bool = True,
         when_busy: WhenBusy = "wait",
+        connect_timeout: float = 30.0,
         **options: Any,
     ) -> None:
         if layout not in LAYOUTS:
@@ -77,9 +79,21 @@ class Writer(StorageWriter):
         if attempt is None and not self._ranks.is_alone:
             attempt = shared_attempt(self._ranks.group)
         writer = (self._ranks.rank, self._ranks.size)
-        self._run = self._ranks.on_all(
-            lambda: connect(uri, attempt=attempt, writer=writer, **options)
-        )
+
+        def join() -> Run:
+            return connect(uri, attempt=attempt, writer=writer, timeout=connect_timeout, **options)
+
+        self._join = join
+        runs: list[Run] = []
+        try:
+            self._ranks.on_all(lambda: runs.append(join()))
+        except BaseException:
+            for run in runs:
+                run.close()
+            raise
+        self._run = runs[0]
+        #: Versions of which this life of the writer may have delivered a part.
+        self._begun: set[int] = set()
         self._layout = layout
         self._timeout = timeout
         self._when_busy: WhenBusy = when_busy
@@ -146,6 +160,8 @@ class Writer(StorageWriter):
         if self._version is None:
             raise InvalidArgument("checkpoint_id: pass one for each save, as in 'step-100'")
         self._raise_failure()
+        if self._version in self._begun:
+            self._join_again()
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         return plan
@@ -256,6 +272,21 @@ class Writer(StorageWriter):
             "holdfast.torch.async_save, which needs no other process"
         )
 
+    def _join_again(self) -> None:
+        """Becomes a new life of the writer, so that no part of an earlier try counts.
+
+        Otherwise the coordinator could commit with the earlier part of a rank, before the new one
+        is delivered.
+        """
+        with self._lock:
+            in_progress = list(self._followed.values())
+        for handle in in_progress:
+            with contextlib.suppress(HoldfastError):
+                handle.wait("committed")
+        self._run.close()
+        self._run = self._join()
+        self._begun.clear()
+
     def _raise_failure(self) -> None:
         with self._lock:
             version = min(self._failures, default=None)
@@ -266,6 +297,7 @@ class Writer(StorageWriter):
     def _post(self, more: Mapping[str, Any]) -> None:
         staged, self._staged = self._staged, None
         assert staged is not None and self._version is not None
+        self._begun.add(self._version)
         self._handle = self._run._post(staged, self._version, more)
         self._is_unsettled = True
         if self.waits:

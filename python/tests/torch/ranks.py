@@ -5,6 +5,7 @@ A rank runs functions of the modules beside this by their names. Its answers are
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import multiprocessing
 import multiprocessing.forkserver
@@ -21,7 +22,7 @@ from typing import Any, Iterable, Optional, Union
 from ..support import TestCase
 
 #: Long enough for a busy machine. No test waits as long.
-TIMEOUT = 90.0
+TIMEOUT = 20.0
 _PYTHON_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 #: Where ranks look for functions.
 _MODULES = ["programs", "kinds", "mistakes"]
@@ -62,6 +63,9 @@ class Rank:
     def end(self, timeout: float = TIMEOUT) -> Answer:
         """The answer of the function. ``RankFailed``: it raised. ``EOFError``: the rank ended."""
         if not self._channel.poll(timeout):
+            # It prints where each of its threads is.
+            self.signal(signal.SIGUSR1)
+            time.sleep(0.5)
             raise AssertionError(f"rank process {self.pid} did not answer within {timeout} s")
         kind, value = self._channel.recv()
         if kind == "raised":
@@ -169,6 +173,7 @@ class WorldCase(TestCase):
 
 def serve(channel: Connection, environment: dict[str, str]) -> None:
     """The loop of a rank."""
+    faulthandler.register(signal.SIGUSR1)
     os.environ.update(environment)
     for name in ("RANK", "WORLD_SIZE", "HOLDFAST_ATTEMPT", "MASTER_ADDR", "MASTER_PORT"):
         os.environ.pop(name, None)
