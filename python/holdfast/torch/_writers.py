@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from ..errors import HoldfastError, InvalidArgument
-from ._group import GroupMark
+from ._group import GroupMark, ranks_of
 from ._writer import Writer
 
 _log = logging.getLogger("holdfast")
@@ -19,8 +19,10 @@ _writers: dict[str, tuple[GroupMark, Writer]] = {}
 def writer_of(uri: str, process_group: Any, no_dist: bool) -> Writer:
     """The writer of a run and a group. All ranks of the group call this at the same time.
 
-    ``InvalidArgument``: another group of this process saves to the run.
+    ``InvalidArgument``: another group of this process saves to the run, or this process is not in
+    the group.
     """
+    ranks_of(process_group, no_dist)
     mark = GroupMark(process_group, no_dist)
     with _lock:
         known = _writers.get(uri)
