@@ -13,6 +13,7 @@ const LONGEST = [
   'test/sim/sim.test.ts',
   'test/cloud/killed-writers.test.ts',
   'test/records/bombs.test.ts',
+  'test/python/torch.test.ts',
   'test/python/client.test.ts',
   'test/artifacts/install.test.ts',
   'test/crash/every-call.test.ts',

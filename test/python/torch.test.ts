@@ -1,0 +1,33 @@
+/** Checkpoints of torch.distributed.checkpoint, with real PyTorch: `python/tests/torch`. */
+
+import { beforeAll, expect, test, vi } from 'vitest';
+import { PACKED } from '../e2e/packed-command.ts';
+import { describeOnServer, whyNone } from '../servers/server-suite.ts';
+import { runProgram } from './run-python.ts';
+import { TORCH_TITLE, torchProgram } from './torch-program.ts';
+import { PYTHON_ROOT, RUNNER, testModules } from './unittest-runner.ts';
+
+/** A file takes less than a minute on two cores. */
+const TIMEOUT_MS = 240_000;
+
+const WHY_NO_TORCH = await whyNone(TORCH_TITLE, torchProgram, async () => undefined);
+
+const suite = {
+  suite: 'torch',
+  name: 'holdfast.torch',
+  whyNone: WHY_NO_TORCH,
+  open: async () => ({ stop: async () => undefined }),
+} as const;
+
+describeOnServer(suite, () => {
+  beforeAll(() => {
+    vi.stubEnv('HOLDFAST_TEST_COMMAND', JSON.stringify(PACKED));
+    return () => vi.unstubAllEnvs();
+  });
+
+  test.each(testModules('torch'))('%s', { timeout: TIMEOUT_MS }, async (module) => {
+    const args = ['-c', RUNNER, PYTHON_ROOT, module, 'without skips'];
+    const printed = await runProgram(await torchProgram(), args, { timeoutMs: TIMEOUT_MS });
+    expect(Number(printed)).toBeGreaterThan(0);
+  });
+});
