@@ -17,7 +17,7 @@ from ._group import ranks_of
 from ._ids import CheckpointId, parse_id
 from ._planner import WeightsLoadPlanner
 from ._reader import Reader
-from ._writer import Writer
+from ._writer import Writer, check_timeout
 from ._writers import writer_of
 
 
@@ -30,6 +30,7 @@ def save(
     process_group: Any = None,
     no_dist: bool = False,
     use_collectives: bool = True,
+    timeout: Optional[float] = None,
     metrics: Optional[Mapping[str, float]] = None,
     metadata: Optional[Mapping[str, str]] = None,
 ) -> Metadata:
@@ -37,13 +38,18 @@ def save(
 
     ``checkpoint_id``: ``s3://bucket/run/step-100``; with a ``storage_writer``, ``step-100`` or 100 is
     enough. Without a writer, one is made for the run and used again as long as its process group
-    lasts. ``metrics``, ``metadata``: of the checkpoint; those of the coordinator count.
+    lasts. ``timeout``: seconds until the checkpoint has to be committed, by default that of the writer;
+    all ranks pass the same. ``metrics``, ``metadata``: of the checkpoint; those of the coordinator count.
+
+    ``Incomplete``, on all ranks that have called this: with a ``timeout``, the ranks that have not called
+    it in time, by number. A rank that calls it later raises the same, and takes part in the next save.
 
     An error of a rank is raised on all ranks, as DCP's ``CheckpointException``, which is no
     ``Exception``. Then nothing is committed, unless it holds an ``OutcomeUnknown``.
     """
-    writer = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
-    with _settings(writer, True, metrics, metadata):
+    writer, version = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
+    with _settings(writer, True, timeout, metrics, metadata):
+        writer.await_ranks(version)
         return _save(
             writer, state_dict, checkpoint_id, planner, process_group, no_dist, use_collectives
         )
@@ -58,6 +64,7 @@ def async_save(
     process_group: Any = None,
     no_dist: bool = False,
     use_collectives: bool = True,
+    timeout: Optional[float] = None,
     metrics: Optional[Mapping[str, float]] = None,
     metadata: Optional[Mapping[str, str]] = None,
 ) -> Future[Metadata]:
@@ -67,8 +74,9 @@ def async_save(
     committed; a thread that only waits sets it. A failure is also raised by the next save, on all
     ranks. If two saves are in progress, a third waits.
     """
-    writer = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
-    with _settings(writer, False, metrics, metadata):
+    writer, version = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
+    with _settings(writer, False, timeout, metrics, metadata):
+        writer.await_ranks(version)
         found = _save(
             writer, state_dict, checkpoint_id, planner, process_group, no_dist, use_collectives
         )
@@ -111,7 +119,17 @@ def load(
                 f"checkpoint_id: {checkpoint_id!r} names no run; expected as in "
                 "s3://bucket/run/step-100 or s3://bucket/run/latest"
             )
-        reader = Reader(uri, process_group=process_group, no_dist=no_dist)
+        ranks = ranks_of(process_group, no_dist)
+        options = {"process_group": process_group, "no_dist": no_dist}
+        made: list[Reader] = []
+        try:
+            # A rank without an agent would leave the others waiting.
+            ranks.on_all(lambda: made.append(Reader(uri, **options)))
+        except BaseException:
+            for one in made:
+                one.close()
+            raise
+        reader = made[0]
     elif not isinstance(reader, Reader):
         raise InvalidArgument(f"storage_reader: expected a Reader, got {type(reader).__name__}")
     try:
@@ -162,19 +180,23 @@ def _save(
 def _settings(
     writer: Writer,
     waits: bool,
+    timeout: Optional[float],
     metrics: Optional[Mapping[str, float]],
     metadata: Optional[Mapping[str, str]],
 ) -> Iterator[None]:
     """Settings of one save. The writer keeps its own."""
-    before = writer.waits
+    before = writer.waits, writer.timeout
     writer.waits = waits
+    if timeout is not None:
+        writer.timeout = check_timeout(timeout)
     writer.metrics = writer.metrics if metrics is None else metrics
     writer.metadata = writer.metadata if metadata is None else metadata
     try:
         yield
     finally:
-        writer.waits = before
+        writer.waits, writer.timeout = before
         writer.metrics, writer.metadata = None, None
+        writer.end = None
 
 
 def _wait(writer: Writer, handle: Handle, future: Future[Metadata], found: Metadata) -> None:
@@ -190,7 +212,7 @@ def _wait(writer: Writer, handle: Handle, future: Future[Metadata], found: Metad
 
 def _writer_for(
     given: Optional[Writer], checkpoint_id: Optional[CheckpointId], group: Any, no_dist: bool
-) -> Writer:
+) -> tuple[Writer, int]:
     if checkpoint_id is None:
         raise InvalidArgument("checkpoint_id: expected one for each save, as in s3://bucket/run/step-100")
     uri, version = parse_id(checkpoint_id)
@@ -199,9 +221,9 @@ def _writer_for(
     if given is not None:
         if not isinstance(given, Writer):
             raise InvalidArgument(f"storage_writer: expected a Writer, got {type(given).__name__}")
-        return given
+        return given, version
     if uri is None:
         raise InvalidArgument(
             f"checkpoint_id: {checkpoint_id!r} names no run; expected as in s3://bucket/run/step-100"
         )
-    return writer_of(uri, group, no_dist)
+    return writer_of(uri, group, no_dist), version

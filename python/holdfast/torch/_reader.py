@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from typing import Any, NamedTuple, Optional
 
 import torch
@@ -21,6 +20,7 @@ from ..errors import Corrupt, InvalidArgument, NotFound, Unsupported
 from ..run import Run
 from . import _records
 from ._boxes import ByteRange, blocks, byte_range
+from ._filled import check_filled
 from ._group import Ranks, ranks_of
 from ._ids import CheckpointId, parse_id
 from ._layout import DISTCP
@@ -57,8 +57,13 @@ class Reader(StorageReader):
         self._asked = version
         self._found: Optional[Version] = None
         self._files: dict[str, File] = {}
+        #: What DCP asks for next was read already.
         self._is_ready = False
+        #: Why the record was not read: DCP asks again for the record of this rank.
+        self._failure: Optional[Exception] = None
         self._metadata: Optional[Metadata] = None
+        #: Whether the record is of all ranks.
+        self._is_whole = True
         self._layout = ""
         #: The last chunk of a file of ``torch.save``: a rank may need several parts of it.
         self._chunk: Optional[tuple[tuple[str, int], torch.Tensor]] = None
@@ -80,6 +85,7 @@ class Reader(StorageReader):
     def reset(self, checkpoint_id: Optional[CheckpointId] = None) -> None:
         self._found = None
         self._is_ready = False
+        self._failure = None
         self._metadata = None
         if checkpoint_id is None:
             return
@@ -99,42 +105,48 @@ class Reader(StorageReader):
             )
 
     def find(self) -> int:
-        """Finds the version before DCP loads it, so that all ranks raise the same error.
+        """Finds the version and reads its record before DCP loads it: errors keep their classes.
 
-        ``NotFound``: no such version. ``Unsupported``: it was not saved by ``Writer``.
+        If a rank fails, all do. ``NotFound``: no such version. ``Unsupported``: it was not saved by
+        ``Writer``, or without collectives by another count of ranks. ``Corrupt``: its record is
+        damaged.
         """
         self._found = self._ranks.from_first(self._find_with_record)
-        self._files = self._files_of(self._found)
+        self._ranks.on_all(self._read_record)
         self._is_ready = True
         return self._found.number
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         """``NotFound``: no such version. ``Unsupported``: it was not saved by ``Writer``."""
         rank = kwargs.get("rank")
-        # DCP asks for the record of this rank if it finds none of all ranks.
         if rank is None and not self._is_ready:
-            # Only the latest may change meanwhile, so only then all ranks have to agree.
-            known = self._asked is not None
-            self._found = self._find() if known else self._ranks.from_first(self._find)
-            self._files = self._files_of(self._found)
+            self._failure = None
+            try:
+                # Only the latest may change meanwhile, so only then all ranks have to agree.
+                known = self._asked is not None
+                self._found = self._find() if known else self._ranks.from_first(self._find)
+                self._read_record()
+            except Exception as error:
+                self._failure = error
+        if self._failure is not None:
+            raise self._failure
+        assert self._found is not None and self._metadata is not None
+        if rank is None and not self._is_whole:
+            # DCP asks again, with a rank.
+            self._is_ready = True
+            raise NotFound(f"version {self._found.number} was saved without collectives")
         self._is_ready = False
-        assert self._found is not None
-        name = self._record_name(rank)
-        data = bytearray(self._files[name].size_bytes)
-        with memoryview(data) as view:
-            self._run._read_row([view], name, self._found, 0)
-        record = _records.decode(bytes(data), f"{name} of version {self._found.number}")
-        if rank is not None and record.ranks != self._ranks.size:
-            raise Unsupported(
-                f"version {self._found.number} was saved without collectives by {record.ranks} ranks, "
-                f"so it can be loaded only by as many, and these are {self._ranks.size}"
-            )
-        self._metadata, self._layout = record.metadata, record.layout
         return self._metadata
 
     def set_up_storage_reader(
         self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any
     ) -> None:
+        rank = kwargs.get("rank", self._ranks.rank)
+        if rank != self._ranks.rank:
+            raise InvalidArgument(
+                f"this reader is rank {self._ranks.rank} of its group, and loads as rank {rank}; make it "
+                "with the process_group or no_dist that loads"
+            )
         self._metadata = metadata
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
@@ -146,7 +158,7 @@ class Reader(StorageReader):
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Fills the tensors of the plan. ``Corrupt``: bytes that do not match their checksums."""
         assert self._metadata is not None and self._found is not None
-        _check_filled(plan, planner)
+        check_filled(plan, planner, self._metadata)
         rows = Rows(self._run, self._found)
         later = []
         reads = [self._read_of(item) for item in plan.items]
@@ -202,15 +214,26 @@ class Reader(StorageReader):
             raise NotFound(f"version {found.number} was replaced while it was loaded; load it again")
         return {file.name: file for file in files}
 
-    def _record_name(self, rank: Optional[int]) -> str:
-        assert self._found is not None
-        name = _records.file_name(rank)
-        if name in self._files:
-            return name
-        if _records.file_name(0) in self._files:
-            who = "" if rank is None else f", and not by rank {rank}"
-            raise NotFound(f"version {self._found.number} was saved without collectives{who}")
-        raise self._no_record(self._found, self._files)
+    def _read_record(self) -> None:
+        """Of all ranks, or else of this one."""
+        found = self._found
+        assert found is not None
+        self._files = files = self._files_of(found)
+        self._is_whole = _records.file_name(None) in files
+        name = _records.file_name(None if self._is_whole else self._ranks.rank)
+        if name not in files:
+            if _records.file_name(0) not in files:
+                raise self._no_record(found, files)
+            # It has fewer ranks.
+            name = _records.file_name(0)
+        data = self._bytes_of(name, ByteRange(0, files[name].size_bytes, True))
+        record = _records.decode(bytes(data), f"{name} of version {found.number}")
+        if not self._is_whole and record.ranks != self._ranks.size:
+            raise Unsupported(
+                f"version {found.number} was saved without collectives by {record.ranks} ranks, so it can "
+                f"be loaded only by as many, and these are {self._ranks.size}"
+            )
+        self._metadata, self._layout = record.metadata, record.layout
 
     def _no_record(self, found: Version, files: dict[str, File]) -> Unsupported:
         what = "a .metadata of another program" if ".metadata" in files else "no metadata.json"
@@ -283,27 +306,6 @@ class _Read(NamedTuple):
     dtype: Optional[torch.dtype]
     #: Of the whole chunk.
     sizes: torch.Size
-
-
-def _check_filled(plan: LoadPlan, planner: LoadPlanner) -> None:
-    """Whether the checkpoint has all of each tensor that it fills.
-
-    DCP reads the parts that it finds, and leaves the rest of a tensor as it was.
-    """
-    look_up = getattr(planner, "lookup_tensor", None)
-    if look_up is None:
-        return
-    found: dict[MetadataIndex, int] = {}
-    for item in plan.items:
-        if item.type == LoadItemType.TENSOR:
-            found[item.dest_index] = found.get(item.dest_index, 0) + math.prod(item.lengths)
-    for index, count in found.items():
-        wanted = look_up(index).numel()
-        if count != wanted:
-            raise InvalidArgument(
-                f"tensor {index.fqn!r}: the checkpoint has {count} of the {wanted} elements that this "
-                "rank loads; it was saved without collectives, so load it with the same sharding"
-            )
 
 
 def _checked_target(item: ReadItem, target: torch.Tensor) -> torch.Tensor:

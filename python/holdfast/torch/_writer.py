@@ -8,6 +8,7 @@ import io
 import logging
 import pickle
 import threading
+import time
 from typing import Any, Mapping, Optional
 
 from torch.distributed.checkpoint.metadata import Metadata
@@ -27,6 +28,7 @@ from ._checks import Results, check_complete, check_covered, check_own, check_ve
 from ._group import ranks_of
 from ._ids import CheckpointId, parse_id
 from ._layout import DISTCP, LAYOUTS, SAFETENSORS, add_plan
+from ._roll_call import RollCall
 
 _log = logging.getLogger("holdfast")
 
@@ -49,8 +51,9 @@ class Writer(StorageWriter):
 
     ``uri``: the run. ``process_group``: the ranks that save; its size is the count of writers.
     ``no_dist``: this process alone. ``layout``: ``safetensors``, or ``distcp`` for the files of stock
-    DCP. ``timeout``: seconds until a save has to be committed; then the ranks that are missing are
-    named by ``Incomplete``. ``when_busy``: as for ``Run.save``, ``wait`` or ``raise``.
+    DCP. ``timeout``: seconds until a save has to be committed; then ``Incomplete`` names the ranks
+    that are missing. ``holdfast.torch.save`` waits for ranks that have not begun no longer than that;
+    ``save`` of DCP waits for them as long as the process group does. ``when_busy``: as for ``Run.save``, ``wait`` or ``raise``.
     ``connect_timeout``: seconds, the ``timeout`` of ``holdfast.connect``. ``options``: the others of it.
 
     A rank that cannot join the run fails on all ranks.
@@ -72,6 +75,8 @@ class Writer(StorageWriter):
     ) -> None:
         if layout not in LAYOUTS:
             raise InvalidArgument(f"layout: expected one of {', '.join(LAYOUTS)}, got {layout!r}")
+        if timeout is not None:
+            check_timeout(timeout)
         if when_busy not in ("wait", "raise"):
             # Ranks that skip a save have to agree on it.
             raise InvalidArgument(f"when_busy: expected wait or raise, got {when_busy!r}")
@@ -92,10 +97,14 @@ class Writer(StorageWriter):
                 run.close()
             raise
         self._run = runs[0]
+        self._roll_call = RollCall(self._ranks)
         #: Versions of which this life of the writer may have delivered a part.
         self._begun: set[int] = set()
         self._layout = layout
-        self._timeout = timeout
+        #: Seconds until the next save has to be committed.
+        self.timeout = timeout
+        #: The same for the save that has begun, of ``time.monotonic()``.
+        self.end: Optional[float] = None
         self._when_busy: WhenBusy = when_busy
         self.waits = waits
         #: Metrics and metadata of the next save. Those of the coordinator count.
@@ -148,6 +157,15 @@ class Writer(StorageWriter):
             raise InvalidArgument("checkpoint_id: 'latest' can only be loaded; name a version")
         self._version = version
 
+    def await_ranks(self, version: int) -> None:
+        """Begins a save that has a ``timeout``: waits for all ranks before DCP does, for ever.
+
+        ``Incomplete``: names the ranks that do not come.
+        """
+        if self.timeout is not None:
+            self.end = time.monotonic() + self.timeout
+            self._roll_call.wait(self.end, version)
+
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         rank = kwargs.get("rank", self._ranks.rank)
         if rank != self._ranks.rank:
@@ -185,7 +203,8 @@ class Writer(StorageWriter):
         results = add_plan(payload, plan, planner, self._ranks.rank, self._layout)
         check_own(plan, results)
         room = self._records_bytes if self._writes_records else 0
-        self._staged = self._run._stage(payload, self._timeout, room, self._when_busy)
+        timeout = self.timeout if self.end is None else max(0.001, self.end - time.monotonic())
+        self._staged = self._run._stage(payload, timeout, room, self._when_busy)
         if not self._writes_records:
             self._post({})
         done: Future[list[WriteResult]] = Future()
@@ -258,6 +277,10 @@ class Writer(StorageWriter):
         if staged is not None:
             staged.discard()
         self._run.close()
+        with self._lock:
+            failures, self._failures = self._failures, {}
+        for version, error in failures.items():
+            _log.error("version %s was not saved: %s", version, error)
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: CheckpointId) -> bool:
@@ -303,6 +326,12 @@ class Writer(StorageWriter):
         if self.waits:
             # DCP raises it.
             self._handle._own_failure()
+
+
+def check_timeout(timeout: float) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise InvalidArgument(f"timeout: expected seconds above 0, got {timeout!r}")
+    return timeout
 
 
 def _drop(handle: Handle, is_told: bool) -> None:

@@ -52,7 +52,7 @@ def stock_async_save(uri: str, step: int, seed: int, is_shared: bool) -> Any:
     state = state_of(None, seed)
 
     def do() -> str:
-        answer = dcp.async_save(state, checkpoint_id=f"step-{step}", storage_writer=writer, async_stager=stager)
+        answer: Any = dcp.async_save(state, checkpoint_id=f"step-{step}", storage_writer=writer, async_stager=stager)
         future = answer if stager is None else answer.upload_completion
         if stager is not None:
             answer.staging_completion.result(60)
@@ -112,7 +112,7 @@ def cached_plan_load(uri: str, step: int, rows: int, is_wide: bool) -> Any:
 
 def sub_group_save(uri: str, step: int, members: list[int], **options: Any) -> Any:
     """Only these ranks save, each a tensor of its own."""
-    group = dist.new_group(members)
+    group: Any = dist.new_group(members)
     if dist.get_rank() not in members:
         return None
     mesh = DeviceMesh.from_group(group, "cpu")
@@ -155,7 +155,7 @@ class Shards(torch.Tensor):
     local_sizes: tuple[tuple[int, ...], ...]
 
 
-def _shards(rank: int, size: int, fill: Optional[torch.Tensor]) -> torch.Tensor:
+def shards(rank: int, size: int, fill: Optional[torch.Tensor]) -> torch.Tensor:
     """Two parts of each rank: rows ``rank`` and ``size + rank``, between padding."""
     local = torch.zeros(5, 3)
     tensor = local.as_subclass(Shards)
@@ -173,13 +173,13 @@ def checkpointable(uri: str, layout: str) -> Any:
     rank, size = dist.get_rank(), dist.get_world_size()
     whole = numbers(2 * size, 3, seed=1)
     writer = hdcp.Writer(uri, layout=layout)
-    hdcp.save({"s": _shards(rank, size, whole)}, checkpoint_id="step-1", storage_writer=writer)
-    target = _shards((rank + 1) % size, size, None)
+    hdcp.save({"s": shards(rank, size, whole)}, checkpoint_id="step-1", storage_writer=writer)
+    target = shards((rank + 1) % size, size, None)
     hdcp.load({"s": target}, checkpoint_id=f"{uri}/step-1")
     plain = torch.zeros(2 * size, 3)
     hdcp.load({"s": plain}, checkpoint_id=f"{uri}/step-1")
     writer.close()
-    moved = _shards((rank + 1) % size, size, whole)
+    moved = shards((rank + 1) % size, size, whole)
     return [torch.equal(target.as_subclass(torch.Tensor), moved.as_subclass(torch.Tensor)), torch.equal(plain, whole)]
 
 
@@ -297,7 +297,7 @@ def fsdp(uri: str, shape: list[int], is_stateful: bool) -> Any:
     if is_stateful:
         hdcp.load({"app": _App(other, its)}, checkpoint_id=f"{uri}/latest")
     else:
-        into = dict(zip(("model", "optimizer"), get_state_dict(other, its)))
+        into: dict[str, Any] = dict(zip(("model", "optimizer"), get_state_dict(other, its)))
         hdcp.load(into, checkpoint_id=f"{uri}/latest")
         set_state_dict(other, its, model_state_dict=into["model"], optim_state_dict=into["optimizer"])
     weights, moments = get_state_dict(other, its)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pickle
 from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import SavePlan, WriteItem
@@ -16,6 +18,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 
 import holdfast.torch as hdcp
 
+from .kinds import shards
 from .programs import caught, mesh_of, numbers
 
 
@@ -67,7 +70,7 @@ class _OddPlanner(DefaultSavePlanner):
         return plans, metadata
 
     def resolve_data(self, write_item: WriteItem) -> Any:
-        value = super().resolve_data(write_item)
+        value: Any = super().resolve_data(write_item)
         if write_item.tensor_data is None:
             return torch.ones(1) if self._kind == "object as tensor" else value
         odd = {"shape": value[:1], "type": value.double(), "tensor as object": 5}
@@ -198,6 +201,8 @@ def arguments(uri: str) -> Any:
             "other run": caught(lambda: hdcp.save(state, checkpoint_id=f"{uri}/step-1", storage_writer=writer)),
             "no writer": caught(lambda: hdcp.save(state, checkpoint_id=1, storage_writer=wrong_object)),
             "layout": caught(lambda: hdcp.Writer(uri, layout="zip")),
+            "timeout": caught(lambda: hdcp.save(state, checkpoint_id=1, storage_writer=writer, timeout=0)),
+            "timeout of a writer": caught(lambda: hdcp.Writer(uri, timeout=float("nan"))),
             "busy": caught(lambda: hdcp.Writer(uri, when_busy=wrong_word)),
             "pickle": caught(lambda: pickle.dumps(writer)),
             "metrics": caught(lambda: hdcp.save(state, checkpoint_id=1, storage_writer=writer, metrics={"loss": float("nan")})),
@@ -235,3 +240,36 @@ def other_sharding_without_collectives(uri: str) -> Any:
     hdcp.save({"w": distribute_tensor(whole, mesh, [Shard(0)])}, checkpoint_id=f"{uri}/step-1", use_collectives=False)
     state = {"w": distribute_tensor(torch.zeros(8, 8), mesh, [Shard(1)])}
     return caught(lambda: hdcp.load(state, checkpoint_id=f"{uri}/step-1"))
+
+
+def caught_stock_load(uri: str, step: int) -> Any:
+    reader = hdcp.Reader(uri, step)
+    answer = caught(lambda: dcp.load(_own(1), storage_reader=reader))
+    reader.close()
+    return answer
+
+
+def stock_load_by_reader_of_one(uri: str) -> Any:
+    reader = hdcp.Reader(uri, no_dist=True)
+    answer = caught(lambda: dcp.load(_own(1), storage_reader=reader))
+    reader.close()
+    return answer
+
+
+def load_in_a_wrong_environment(uri: str, rank: int) -> Any:
+    """The environment of one rank is wrong."""
+    if dist.get_rank() == rank:
+        os.environ["HOLDFAST_AGENT_UID"] = "x"
+    try:
+        return caught(lambda: hdcp.load(_own(1), checkpoint_id=f"{uri}/latest"))
+    finally:
+        os.environ.pop("HOLDFAST_AGENT_UID", None)
+
+
+def moved_shards_without_collectives(uri: str) -> Any:
+    """Each rank loads what its neighbour has saved, of which its own record has nothing."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    whole = numbers(2 * size, 3, seed=1)
+    options: dict[str, Any] = {"checkpoint_id": f"{uri}/step-1"}
+    hdcp.save({"s": shards(rank, size, whole)}, use_collectives=False, **options)
+    return caught(lambda: hdcp.load({"s": shards((rank + 1) % size, size, None)}, **options))

@@ -52,8 +52,8 @@ def is_outside(count: Optional[int]) -> bool:
 
 
 def mesh_of(count: Optional[int]) -> DeviceMesh:
-    group = group_of(count)
-    return DeviceMesh.from_group(dist.group.WORLD if group is None else group, "cpu")
+    group: Any = dist.group.WORLD if count is None else group_of(count)
+    return DeviceMesh.from_group(group, "cpu")
 
 
 def caught(do: Callable[[], Any]) -> Any:

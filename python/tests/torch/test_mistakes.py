@@ -123,6 +123,8 @@ class Saves(WorldCase):
             "other run": "is in another run than this writer's",
             "no writer": "storage_writer: expected a Writer, got object",
             "layout": "layout: expected one of safetensors, distcp, got 'zip'",
+            "timeout": "timeout: expected seconds above 0, got 0",
+            "timeout of a writer": "timeout: expected seconds above 0, got nan",
             "busy": "when_busy: expected wait or raise, got 'skip'",
             "pickle": "a Writer belongs to its process",
             "metrics": "metric 'loss' is nan; expected a finite number",
@@ -166,15 +168,17 @@ class Loads(WorldCase):
 
     def test_records_that_are_newer_or_no_records(self) -> None:
         newer = {"format": "holdfast-dcp", "major": 2}
-        for version, data, text in (
-            (1, json.dumps(newer).encode(), "has version 2 of its format, and this client reads 1"),
-            (2, b"{}", "metadata.json of version 2 is no record of a DCP checkpoint"),
-            (3, b"[", "metadata.json of version 3 is no record of a DCP checkpoint"),
+        for version, data, name, text in (
+            (1, json.dumps(newer).encode(), "UnsupportedFormat", "has version 2 of its format, and this client reads 1"),
+            (2, b"{}", "Corrupt", "metadata.json of version 2 is no record of a DCP checkpoint"),
+            (3, b"[", "Corrupt", "metadata.json of version 3 is no record of a DCP checkpoint"),
         ):
             self.put(version, metadata_json=data)
-            for answer in self.world.call("load_own", uri=self.uri, step=version):
-                self.assertEqual(answer[0], "CheckpointException")
-                self.assertIn(text, answer[1][0][2])
+            self.assert_refused(version, name, text)
+            # DCP of torch loses the class, and has to keep the reason.
+            for answer in self.world.call("caught_stock_load", uri=self.uri, step=version):
+                self.assertEqual([one[1] for one in answer[1]], ["AssertionError"] * 4)
+                self.assertEqual(answer[1][0][2].count(text), 2, answer)
 
     def test_tensors_that_the_checkpoint_has_not(self) -> None:
         self.world.call("save_own", uri=self.uri, step=1, seed=1)
@@ -191,6 +195,15 @@ class Loads(WorldCase):
         for answer in self.world.call("load_by_reader_of_one", uri=self.uri):
             self.assertEqual(answer[0], "InvalidArgument")
             self.assertIn("storage_reader: it was made for 1 ranks, and 4 load", answer[1])
+        for answer in self.world.call("stock_load_by_reader_of_one", uri=self.uri):
+            self.assertEqual([one[0] for one in answer[1]], [1, 2, 3])
+            self.assertIn("this reader is rank 0 of its group, and loads as rank 1", answer[1][0][2])
+
+    def test_a_rank_whose_environment_is_wrong(self) -> None:
+        self.world.call("save_own", uri=self.uri, step=1, seed=1)
+        for answer in self.world.call("load_in_a_wrong_environment", uri=self.uri, rank=2):
+            self.assertEqual(answer[0], "InvalidConfig")
+            self.assertIn("HOLDFAST_AGENT_UID", answer[1])
 
     def test_an_object_that_could_run_code(self) -> None:
         for refused, is_loaded in self.world.call("unsafe_object", uri=self.uri):
@@ -202,6 +215,9 @@ class Loads(WorldCase):
             # Without collectives each rank raises its own error.
             self.assertEqual(answer[0], "InvalidArgument", answer)
             self.assertIn("the checkpoint has 4 of the 16 elements that this rank loads", answer[1])
+        for answer in self.world.call("moved_shards_without_collectives", uri=f"{self.uri}-b"):
+            self.assertEqual(answer[0], "InvalidArgument", answer)
+            self.assertIn("tensor 's': the checkpoint has 0 of the 6 elements", answer[1])
 
 
 class Ids(unittest.TestCase):
@@ -222,7 +238,7 @@ class Ids(unittest.TestCase):
             ("s3://b/run?endpoint=http://127.0.0.1:9000/step-7", ("s3://b/run?endpoint=http://127.0.0.1:9000", 7)),
             (PurePosixPath("step-3"), (None, 3)),
         ):
-            self.assertEqual(tuple(parse_id(given)), expected)  # type: ignore[arg-type]
+            self.assertEqual(tuple(parse_id(given)), expected)
         cases: list[tuple[Any, str]] = [
             ("s3://bucket/run/final", "has no version; its last part has to end in a number"),
             ("s3://bucket/run/step-1.5", "has no version"),

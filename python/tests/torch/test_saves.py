@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .ranks import WorldCase
 
 OK = ["ok", None]
@@ -45,7 +47,7 @@ class Saves(WorldCase):
 
     def test_cached_plans_that_stay_and_that_change(self) -> None:
         for step, rows, is_wide in ((1, 3, False), (2, 3, False), (3, 3, True), (4, 3, True), (5, 6, True)):
-            shape = {"rows": rows, "is_wide": is_wide}
+            shape: dict[str, Any] = {"rows": rows, "is_wide": is_wide}
             self.assertEqual(self.world.call("cached_plan_save", uri=self.uri, step=step, **shape), [OK] * 4, step)
             self.assertEqual(self.world.call("cached_plan_load", uri=self.uri, step=step, **shape), [[]] * 4, step)
 
@@ -65,8 +67,9 @@ class Saves(WorldCase):
         answers = self.world.call("load", checkpoint_id=f"{self.uri}/step-1", seed=1, count=2)
         self.assertEqual(answers, [["ok", [1, []]]] * 2 + [None] * 2)
         answers = self.world.call("load", checkpoint_id=f"{self.uri}/step-1", seed=1, count=3)
-        self.assertEqual(answers[0][0], "CheckpointException")
-        self.assertIn("was saved without collectives by 2 ranks", answers[0][1][0][2])
+        for answer in answers[:3]:
+            self.assertEqual(answer[0], "Unsupported")
+            self.assertIn("was saved without collectives by 2 ranks", answer[1])
 
     def test_one_rank_saves_and_loads_alone(self) -> None:
         names = {"a": [2, 3], "b": [5]}
