@@ -77,31 +77,31 @@ class _OddPlanner(DefaultSavePlanner):
         return odd.get(self._kind, value)
 
 
-def _own(seed: int) -> dict[str, Any]:
+def own(seed: int) -> dict[str, Any]:
     """A tensor of each rank, and an object."""
     return {f"own-{dist.get_rank()}": numbers(3, 2, seed=seed), "step": seed}
 
 
 def save_odd_value(uri: str, step: int, kind: str, rank: int) -> Any:
-    state = _own(step)
+    state = own(step)
     if dist.get_rank() == rank:
         state["odd"] = _odd_value(kind)
     return caught(lambda: hdcp.save(state, checkpoint_id=f"{uri}/step-{step}") and None)
 
 
 def save_odd_name(uri: str, step: int) -> Any:
-    state = {**_own(step), "__metadata__": torch.ones(2)}
+    state = {**own(step), "__metadata__": torch.ones(2)}
     return caught(lambda: hdcp.save(state, checkpoint_id=f"{uri}/step-{step}") and None)
 
 
 def save_odd_plan(uri: str, step: int, kind: str) -> Any:
     return caught(
-        lambda: hdcp.save(_own(step), checkpoint_id=f"{uri}/step-{step}", planner=_OddPlanner(kind)) and None
+        lambda: hdcp.save(own(step), checkpoint_id=f"{uri}/step-{step}", planner=_OddPlanner(kind)) and None
     )
 
 
 def save_own(uri: str, step: int, seed: int, **options: Any) -> Any:
-    return caught(lambda: hdcp.save(_own(seed), checkpoint_id=f"{uri}/step-{step}", **options) and None)
+    return caught(lambda: hdcp.save(own(seed), checkpoint_id=f"{uri}/step-{step}", **options) and None)
 
 
 def load_own(uri: str, step: int) -> Any:
@@ -119,7 +119,7 @@ def load_own(uri: str, step: int) -> Any:
 
 
 def save_different_versions(uri: str) -> Any:
-    state = _own(1)
+    state = own(1)
     checkpoint_id = f"{uri}/step-{10 + dist.get_rank()}"
     return caught(lambda: hdcp.save(state, checkpoint_id=checkpoint_id) and None)
 
@@ -139,7 +139,7 @@ def save_shards_alone(uri: str) -> Any:
 
 def save_by_writer_of_one(uri: str) -> Any:
     writer = hdcp.Writer(f"{uri}-{dist.get_rank()}", no_dist=True)
-    answer = caught(lambda: hdcp.save(_own(1), checkpoint_id="step-1", storage_writer=writer) and None)
+    answer = caught(lambda: hdcp.save(own(1), checkpoint_id="step-1", storage_writer=writer) and None)
     writer.close()
     return answer
 
@@ -149,18 +149,18 @@ def save_outside_of_group(uri: str) -> Any:
     if dist.get_rank() < 2:
         return None
     return [
-        caught(lambda: hdcp.save(_own(1), checkpoint_id=f"{uri}/1", process_group=group)),
-        caught(lambda: hdcp.load(_own(1), checkpoint_id=f"{uri}/1", process_group=group)),
+        caught(lambda: hdcp.save(own(1), checkpoint_id=f"{uri}/1", process_group=group)),
+        caught(lambda: hdcp.load(own(1), checkpoint_id=f"{uri}/1", process_group=group)),
     ]
 
 
 def save_by_two_groups(uri: str) -> Any:
     """All ranks, then two of them."""
     group = dist.new_group([0, 1])
-    first = caught(lambda: hdcp.save(_own(1), checkpoint_id=f"{uri}/1") and None)
+    first = caught(lambda: hdcp.save(own(1), checkpoint_id=f"{uri}/1") and None)
     if dist.get_rank() > 1:
         return [first]
-    return [first, caught(lambda: hdcp.save(_own(2), checkpoint_id=f"{uri}/2", process_group=group) and None)]
+    return [first, caught(lambda: hdcp.save(own(2), checkpoint_id=f"{uri}/2", process_group=group) and None)]
 
 
 def join_without_agent(uri: str, rank: int) -> Any:
@@ -178,18 +178,18 @@ def save_while_busy(uri: str, rank: int) -> Any:
     taken = []
     if dist.get_rank() == rank:
         taken = [inner.pool.take(inner.stage, 1), inner.pool.take(inner.stage, 1)]
-    answers = [caught(lambda: hdcp.save(_own(1), checkpoint_id=1, storage_writer=writer) and None)]
+    answers = [caught(lambda: hdcp.save(own(1), checkpoint_id=1, storage_writer=writer) and None)]
     for segment in taken:
         assert segment is not None
         inner.pool.give_back(segment)
-    answers.append(caught(lambda: hdcp.save(_own(2), checkpoint_id=2, storage_writer=writer) and None))
+    answers.append(caught(lambda: hdcp.save(own(2), checkpoint_id=2, storage_writer=writer) and None))
     writer.close()
     return answers
 
 
 def arguments(uri: str) -> Any:
     """Errors before any rank does something. They are the same on all ranks."""
-    state = _own(1)
+    state = own(1)
     writer = hdcp.Writer(f"{uri}-given")
     wrong_object: Any = object()
     wrong_word: Any = "skip"
@@ -221,7 +221,7 @@ def load_names(uri: str, names: dict[str, list[int]], step: int = 1) -> Any:
 
 def load_by_reader_of_one(uri: str) -> Any:
     reader = hdcp.Reader(uri, no_dist=True)
-    answer = caught(lambda: hdcp.load(_own(1), checkpoint_id=1, storage_reader=reader))
+    answer = caught(lambda: hdcp.load(own(1), checkpoint_id=1, storage_reader=reader))
     reader.close()
     return answer
 
@@ -244,14 +244,14 @@ def other_sharding_without_collectives(uri: str) -> Any:
 
 def caught_stock_load(uri: str, step: int) -> Any:
     reader = hdcp.Reader(uri, step)
-    answer = caught(lambda: dcp.load(_own(1), storage_reader=reader))
+    answer = caught(lambda: dcp.load(own(1), storage_reader=reader))
     reader.close()
     return answer
 
 
 def stock_load_by_reader_of_one(uri: str) -> Any:
     reader = hdcp.Reader(uri, no_dist=True)
-    answer = caught(lambda: dcp.load(_own(1), storage_reader=reader))
+    answer = caught(lambda: dcp.load(own(1), storage_reader=reader))
     reader.close()
     return answer
 
@@ -261,7 +261,7 @@ def load_in_a_wrong_environment(uri: str, rank: int) -> Any:
     if dist.get_rank() == rank:
         os.environ["HOLDFAST_AGENT_UID"] = "x"
     try:
-        return caught(lambda: hdcp.load(_own(1), checkpoint_id=f"{uri}/latest"))
+        return caught(lambda: hdcp.load(own(1), checkpoint_id=f"{uri}/latest"))
     finally:
         os.environ.pop("HOLDFAST_AGENT_UID", None)
 

@@ -25,7 +25,7 @@ from ..support import TestCase
 TIMEOUT = 20.0
 _PYTHON_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 #: Where ranks look for functions.
-_MODULES = ["programs", "kinds", "mistakes"]
+_MODULES = ["programs", "kinds", "mistakes", "failures"]
 _PRELOADED = ["holdfast.torch", *(f"tests.torch.{name}" for name in _MODULES)]
 
 # An error of DCP repeats the traces of all ranks.
