@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import secrets
 import socket
 import time
@@ -40,6 +41,8 @@ _POLL_MS = 20_000
 _GRACE_SECONDS = 2.0
 # A connection that breaks in mid-slice loses the count of this slice.
 _SLICE_BYTES = 8 << 20
+# Also one that a path library has normalized.
+_LOOKS_LIKE_URI = re.compile(r"^[a-z][a-z0-9+.-]*:/")
 
 
 class Version(NamedTuple):
@@ -191,6 +194,8 @@ class Reader:
     ) -> Restored:
         """Has the agent restore into a directory. It is stopped if this call ends early."""
         end = None if timeout is None else time.monotonic() + timeout
+        if _LOOKS_LIKE_URI.match(os.fspath(to)):
+            raise InvalidArgument(f"to: expected the path of a directory, got the URI {os.fspath(to)!r}")
         was_free = _is_free(to)
         try:
             return self._restore(to, version, options, (timeout, end), control_timeout)

@@ -178,3 +178,13 @@ def environment(name: str) -> Optional[str]:
 
 def version() -> str:
     return holdfast.__version__
+
+
+def write_expected(path: str, seed: int) -> None:
+    """What ``state_of`` holds, whole, by the names that DCP gives."""
+    state = state_of(None, seed)
+    whole: dict[str, Any] = {"step": state["step"]}
+    for name, tensor in state["model"].items():
+        whole[f"model.{name}"] = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    if dist.get_rank() == 0:
+        torch.save(whole, path)

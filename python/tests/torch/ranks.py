@@ -22,7 +22,7 @@ from typing import Any, Iterable, Optional, Union
 from ..support import TestCase
 
 #: Long enough for a busy machine. No test waits as long.
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 _PYTHON_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 #: Where ranks look for functions.
 _MODULES = ["programs", "kinds", "mistakes", "failures"]
