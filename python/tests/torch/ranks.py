@@ -72,6 +72,9 @@ class Rank:
             raise RankFailed(value)
         return value
 
+    def has_answered(self) -> bool:
+        return self._channel.poll(0)
+
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
