@@ -6,6 +6,7 @@ A rank runs functions of the modules beside this by their names. Its answers are
 from __future__ import annotations
 
 import faulthandler
+import importlib.util
 import logging
 import multiprocessing
 import multiprocessing.forkserver
@@ -13,6 +14,7 @@ import os
 import signal
 import time
 import traceback
+import unittest
 import warnings
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -86,6 +88,12 @@ class Rank:
         self._channel.close()
 
 
+def require_torch() -> None:
+    """``SkipTest``: it is not installed."""
+    if importlib.util.find_spec("torch") is None:
+        raise unittest.SkipTest("torch is not installed")
+
+
 class World:
     """The ranks of one incarnation of a job."""
 
@@ -143,6 +151,7 @@ class WorldCase(TestCase):
     def setUpClass(cls) -> None:
         from ..real_agent import RealAgent
 
+        require_torch()
         cls.agent = RealAgent()
         cls.addClassCleanup(cls.agent.close)
         cls.world = cls.started()

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from holdfast.errors import InvalidArgument
 
-from .ranks import WorldCase
+from .ranks import WorldCase, require_torch
 
 OK = ["ok", None]
 
@@ -222,6 +222,10 @@ class Loads(WorldCase):
 
 class Ids(unittest.TestCase):
     """These need no ranks. They need torch, which the package of the parser imports."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        require_torch()
 
     def test_ids_and_their_versions(self) -> None:
         from pathlib import Path, PurePosixPath
