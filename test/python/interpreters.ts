@@ -12,8 +12,9 @@ const WANTED = ['3.11', '3.12'];
 const TELL = 'import sys, venv, ensurepip; print("%d.%d" % sys.version_info[:2])';
 
 /**
- * Programs that the wheel is tried with, by their version. Without any of the wanted versions, `python3`: empty if that is
- * missing too. Pythons of pyenv are found also if its settings do not select them.
+ * Programs that the wheel is tried with, by their version. Without any of the wanted versions,
+ * `python3`: empty if that is missing too. Pythons of pyenv are found also if its settings do not
+ * select them.
  */
 export function interpreters(): ReadonlyMap<string, string> {
   const found = new Map<string, string>();

@@ -63,6 +63,9 @@ export async function buildEnvironment(wanted: Environment): Promise<void> {
   const options = ['--disable-pip-version-check', '--no-input', '--only-binary', ':all:'];
   // The environment is kept, so a copy of the wheels would be of no use.
   const install = ['-m', 'pip', 'install', '--no-cache-dir', ...options, ...requirements];
-  for (const words of [[python, '-m', 'venv', directory], [join(directory, 'bin', 'python'), ...install]])
+  for (const words of [
+    [python, '-m', 'venv', directory],
+    [join(directory, 'bin', 'python'), ...install],
+  ])
     await runBuildStep({ title, words, env, directory });
 }

@@ -122,7 +122,7 @@ test.each([
 });
 
 describe('where nothing can be built', () => {
-  /** An environment with Node only: no Go. */
+  /** An environment with Node only: no Go, and no Python of pyenv. */
   let env: Record<string, string>;
   beforeEach(() => {
     const bin = join(directory, 'bin');
@@ -131,6 +131,7 @@ describe('where nothing can be built', () => {
     env = {
       PATH: bin,
       HOLDFAST_CACHE: join(directory, 'cache'),
+      PYENV_ROOT: join(directory, 'pyenv'),
       HOLDFAST_TEST_S3: '',
       HOLDFAST_TEST_GCS: '',
       HOLDFAST_TEST_AZURE: '',
