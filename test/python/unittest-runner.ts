@@ -13,14 +13,14 @@ export function testModules(name: string): string[] {
 }
 
 /**
- * Takes the root and a module. Prints how many tests ran. A file that closes too little is a
- * failure as well. So is a skipped test if a third argument is given.
+ * Takes the root, and modules with commas between them. Prints how many tests ran. A file that
+ * closes too little is a failure as well. So is a skipped test if a third argument is given.
  */
 export const RUNNER = `
 import sys, unittest, warnings
 sys.path.insert(0, sys.argv[1])
 warnings.simplefilter("error", ResourceWarning)
-suite = unittest.defaultTestLoader.loadTestsFromName("tests." + sys.argv[2])
+suite = unittest.defaultTestLoader.loadTestsFromNames(["tests." + name for name in sys.argv[2].split(",")])
 result = unittest.TextTestRunner(warnings="error").run(suite)
 print(result.testsRun)
 sys.exit(not result.wasSuccessful() or (len(sys.argv) > 3 and len(result.skipped) > 0))

@@ -19,7 +19,7 @@ import warnings
 from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
-from typing import Any, Iterable, Optional, Union
+from typing import Any, Iterable, Optional
 
 from ..support import TestCase
 
@@ -208,9 +208,9 @@ def serve(channel: Connection, environment: dict[str, str]) -> None:
         channel.send(answer)
 
 
-def wait_until(condition: Any, what: str, timeout: Union[int, float] = TIMEOUT) -> None:
+def wait_until(condition: Any, what: str, timeout: float = TIMEOUT, pause: float = 0.01) -> None:
     end = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > end:
             raise AssertionError(f"{what} did not happen within {timeout} s")
-        time.sleep(0.01)
+        time.sleep(pause)
