@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import unittest
+from importlib.metadata import PackageNotFoundError
 from typing import Any, Optional
+from unittest import mock
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, Unsupported
 
 from .ranks import WorldCase, require_torch
 
@@ -218,6 +222,23 @@ class Loads(WorldCase):
         for answer in self.world.call("moved_shards_without_collectives", uri=f"{self.uri}-b"):
             self.assertEqual(answer[0], "InvalidArgument", answer)
             self.assertIn("tensor 's': the checkpoint has 0 of the 6 elements", answer[1])
+
+
+class Requirements(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        require_torch()
+
+    def test_an_older_torch_is_named(self) -> None:
+        import holdfast.torch
+
+        for found in ("2.14.1+cpu", "1.13"):
+            with mock.patch("holdfast._requirements.version", return_value=found):
+                with self.assertRaisesRegex(Unsupported, f"torch {re.escape(found)} is installed, and holdfast needs 2.15"):
+                    importlib.reload(holdfast.torch)
+        with mock.patch("holdfast._requirements.version", side_effect=PackageNotFoundError):
+            with self.assertRaisesRegex(Unsupported, r"torch is not installed: pip install 'holdfast\[torch\]'"):
+                importlib.reload(holdfast.torch)
 
 
 class Ids(unittest.TestCase):
