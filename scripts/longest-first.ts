@@ -7,13 +7,13 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Files that take more than twenty seconds on two cores, in any project. */
 const LONGEST = [
+  'test/python/torch.test.ts',
   'test/cloud/ambiguity-s3.test.ts',
   'test/e2e/demo.test.ts',
   'test/cloud/ambiguity-azure.test.ts',
   'test/sim/sim.test.ts',
   'test/cloud/killed-writers.test.ts',
   'test/records/bombs.test.ts',
-  'test/python/torch.test.ts',
   'test/python/client.test.ts',
   'test/artifacts/install.test.ts',
   'test/crash/every-call.test.ts',

@@ -19,7 +19,7 @@ from torch.futures import Future
 
 import holdfast.torch as hdcp
 from holdfast._payload import Payload
-from holdfast.torch import _roll_call
+from holdfast.torch import _roll_call, _writer
 
 from .mistakes import own
 from .programs import caught, numbers
@@ -141,3 +141,16 @@ def _clock_of_files(directory: str) -> Iterator[None]:
     clock = mock.Mock(monotonic=monotonic, sleep=sleep)
     with mock.patch.object(_roll_call, "time", clock):
         yield
+
+
+def close_after_a_failure(uri: str) -> Any:
+    """A background save fails, and no later save raises it. Returns its class and what is logged."""
+    if dist.get_rank() != 0:
+        return None
+    for seed in (1, 2):
+        writer = hdcp.Writer(uri, no_dist=True)
+        future = hdcp.async_save(own(seed), checkpoint_id=1, storage_writer=writer, no_dist=True)
+        error = future.exception(60)
+        with mock.patch.object(_writer._log, "error") as log:
+            writer.close()
+    return [type(error).__name__, [call.args[0] % call.args[1:] for call in log.call_args_list]]

@@ -137,6 +137,12 @@ class Failures(WorldCase):
             _flip(path)
         self.assert_latest(self.world, 1, 1)
 
+    def test_a_failure_that_no_later_save_raises_is_logged(self) -> None:
+        name, lines = self.world.call("close_after_a_failure", uri=self.uri)[0]
+        self.assertEqual(name, "Conflict")
+        self.assertEqual(len(lines), 1)
+        self.assertIn("version 1 was not saved: ", lines[0])
+
     def test_a_copy_that_fails_on_a_rank_commits_nothing(self) -> None:
         for step, rank in ((1, 0), (3, 2)):
             for answer in self.world.call("save_without_room", uri=self.uri, step=step, rank=rank):

@@ -53,7 +53,7 @@ class Saves(WorldCase):
 
     def test_a_group_without_rank_0_saves(self) -> None:
         for step in (1, 2):
-            answers = self.world.call("sub_group_save", uri=f"{self.uri}{step}", step=step, members=[3, 1])
+            answers = self.world.call("sub_group_save", uri=f"{self.uri}{step}", step=step, members=[3, 1], timeout=300)
             self.assertEqual(answers, [None, OK, None, OK])
             loaded = self.world.call("load_alone", uri=f"{self.uri}{step}", step=step, names={"w": [9, 2]})
             self.assertEqual(loaded[0], ["ok", []])
