@@ -1,14 +1,15 @@
 /** Checkpoints of torch.distributed.checkpoint, with real PyTorch: `python/tests/torch`. */
 
 import { beforeAll, expect, test, vi } from 'vitest';
+import { longCount } from '../cloud/config.ts';
 import { PACKED } from '../e2e/packed-command.ts';
 import { describeOnServer, whyNone } from '../servers/server-suite.ts';
 import { runProgram } from './run-python.ts';
 import { TORCH_TITLE, torchProgram } from './torch-program.ts';
 import { PYTHON_ROOT, RUNNER, testModules } from './unittest-runner.ts';
 
-/** They take less than two minutes on two cores. */
-const TIMEOUT_MS = 600_000;
+/** They take less than two minutes on two cores. Each incarnation that is played takes a second. */
+const TIMEOUT_MS = 600_000 + 10_000 * longCount(process.env);
 
 const WHY_NO_TORCH = await whyNone(TORCH_TITLE, torchProgram, async () => undefined);
 
