@@ -256,14 +256,14 @@ def stock_load_by_reader_of_one(uri: str) -> Any:
     return answer
 
 
-def load_in_a_wrong_environment(uri: str, rank: int) -> Any:
+def load_in_a_wrong_environment(uri: str, rank: int, variable: str) -> Any:
     """The environment of one rank is wrong."""
     if dist.get_rank() == rank:
-        os.environ["HOLDFAST_AGENT_UID"] = "x"
+        os.environ[variable] = "/no/such"
     try:
         return caught(lambda: hdcp.load(own(1), checkpoint_id=f"{uri}/latest"))
     finally:
-        os.environ.pop("HOLDFAST_AGENT_UID", None)
+        os.environ.pop(variable, None)
 
 
 def moved_shards_without_collectives(uri: str) -> Any:

@@ -205,9 +205,11 @@ class Loads(WorldCase):
 
     def test_a_rank_whose_environment_is_wrong(self) -> None:
         self.world.call("save_own", uri=self.uri, step=1, seed=1)
-        for answer in self.world.call("load_in_a_wrong_environment", uri=self.uri, rank=2):
-            self.assertEqual(answer[0], "InvalidConfig")
-            self.assertIn("HOLDFAST_AGENT_UID", answer[1])
+        for variable in ("HOLDFAST_AGENT_UID", "HOLDFAST_AGENT_TOKEN_FILE"):
+            arguments: dict[str, Any] = {"uri": self.uri, "rank": 2, "variable": variable}
+            for answer in self.world.call("load_in_a_wrong_environment", **arguments):
+                self.assertEqual(answer[0], "InvalidConfig")
+                self.assertIn(variable, answer[1])
 
     def test_an_object_that_could_run_code(self) -> None:
         for refused, is_loaded in self.world.call("unsafe_object", uri=self.uri):
