@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from operator import index
-from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, SupportsIndex, Union
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Optional, SupportsIndex, Union
 
 from ._arrays import ArraySource, CopyInto, find_array
 from ._segments import Segment
@@ -112,6 +112,15 @@ class Payload:
 
         offset = self._place(name, view.nbytes)
         self._parts.append(_Part(offset, view.nbytes, copy_into))
+
+    def add_joined(self, name: str, parts: Iterable[tuple[int, CopyInto]]) -> None:
+        """One file of several parts. Each is its bytes, and what copies them."""
+        listed = list(parts)
+        offset = self._place(name, sum(size for size, _ in listed))
+        for size, copy_into in listed:
+            if size > 0:
+                self._parts.append(_Part(offset, size, copy_into))
+            offset += size
 
     def add_safetensors(
         self, name: str, sources: Mapping[str, ArraySource], metadata: Mapping[str, str] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import secrets
 import socket
 import time
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 _POLL_MS = 20_000
 # A connection that breaks in mid-slice loses the count of this slice.
 _SLICE_BYTES = 8 << 20
+# Also one that a path library has normalized.
+_LOOKS_LIKE_URI = re.compile(r"^[a-z][a-z0-9+.-]*:/")
 
 
 class Version(NamedTuple):
@@ -190,15 +193,25 @@ class Reader:
     ) -> Restored:
         """Has the agent restore into a directory. It is stopped if this call ends early."""
         end = None if timeout is None else time.monotonic() + timeout
+        if _LOOKS_LIKE_URI.match(os.fspath(to)):
+            raise InvalidArgument(f"to: expected the path of a directory, got the URI {os.fspath(to)!r}")
         was_free = _is_free(to)
+        agent = self._agent(control_timeout, end)
         try:
             return self._restore(to, version, options, (timeout, end), control_timeout)
         except TargetExists:
-            if not was_free or options.get("replace"):
+            if not was_free or options.get("replace") or self._agent(control_timeout, end) == agent:
                 raise
-            # An agent that died may have finished it. Other files than those of a restore stay.
+            # The agent that died may have finished it. Other files than those of a restore stay.
             again = {**options, "replace": True}
             return self._restore(to, version, again, (timeout, end), control_timeout)
+
+    def _agent(self, timeout: float, end: Optional[float]) -> Any:
+        """Differs between an agent and its successor."""
+        deadline = time.monotonic() + timeout
+        deadline = deadline if end is None else min(deadline, end + GRACE_SECONDS)
+        health = self._link.call("GET", "/healthz", deadline=deadline)
+        return health.get("pid")
 
     def _restore(
         self,

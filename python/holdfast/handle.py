@@ -90,6 +90,10 @@ class Handle:
         """Stops the save unless its commit is decided. ``state`` says which."""
         self._own_writer().cancel(self._save, self._saver.deadline())
 
+    def _own_failure(self) -> None:
+        """For plugins: only this handle raises the failure of the save, and no call of the run."""
+        self._writer.tell(self._save)
+
     def seal(
         self,
         *,

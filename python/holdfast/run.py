@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Mapping, Optional, overload
 
 from ._link import Link
 from ._payload import DEFAULT_ARRAYS_NAME, FilePath, Payload, check_timeout, check_version
-from ._reader import Reader, writable_bytes
+from ._reader import Reader, Version, writable_bytes
 from ._saving import Saver, Staged, extras
 from .checkpoint import Checkpoint, File, Restored
 from .errors import HoldfastError, InvalidArgument, TimedOut
@@ -315,11 +315,13 @@ class Run:
     def __repr__(self) -> str:
         return f"<holdfast.Run {self.uri!r}{' closed' if self._is_closed else ''}>"
 
-    def _stage(self, payload: Payload, timeout: Optional[float], room: int) -> Staged:
+    def _stage(
+        self, payload: Payload, timeout: Optional[float], room: int, when_busy: WhenBusy = "wait"
+    ) -> Staged:
         """For plugins: the first half of a save, which copies. See ``Saver.stage``."""
         end = _end_of(timeout)
         self._begin(end)
-        staged = self._saver.stage(payload, end, "wait", room)
+        staged = self._saver.stage(payload, end, when_busy, room)
         assert staged is not None
         return staged
 
@@ -328,9 +330,16 @@ class Run:
         body = {"version": str(check_version(version)), "sealed": True, **more}
         return Handle(self._saver, *self._saver.post(staged, body))
 
-    def _read_row(self, targets: list[memoryview], name: str, version: int, offset: int) -> None:
+    def _find(self, version: Optional[int]) -> tuple[Version, list[File]]:
+        """For plugins: a version, by default the latest, and its files. ``NotFound``."""
+        found, files = self._reader.details(version, self._begin())
+        return Version(found.version, found.lineage), files
+
+    def _read_row(
+        self, targets: list[memoryview], name: str, found: Version, offset: int
+    ) -> None:
         """For plugins: reads bytes that follow each other, straight into ``targets``."""
-        found = self._reader.version(version, self._begin())
+        self._begin()
         self._reader.read_ranges(found, name, offset, targets, self._timeout)
 
     def _begin(self, end: Optional[float] = None) -> float:

@@ -73,6 +73,16 @@ class RealAgent:
         """As a crash."""
         self._end(signal.SIGKILL)
 
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def wait_for_end(self) -> None:
+        """Another process has sent a signal to it."""
+        process, self._process = self._process, None
+        assert process is not None and process.stdout is not None
+        process.wait(TIMEOUT)
+        process.stdout.close()
+
     def stop(self) -> None:
         """Saves in progress may end first."""
         self._end(signal.SIGTERM)

@@ -313,6 +313,19 @@ class Restores(FakeAgentCase):
         }
         self.assertEqual(request, expected)
 
+    def test_a_directory_that_another_restore_fills_meanwhile_is_not_replaced(self) -> None:
+        error = {"code": "TargetExists", "message": "it is not empty"}
+        self.answers = [{"state": "failed", "error": error}, self.DONE]
+        with self.assertRaises(holdfast.TargetExists):
+            self.run_.restore(self.path("to"))
+        self.assertEqual(len(self.requests("POST", "/restores")), 1)
+
+    def test_a_restore_to_a_uri_is_refused(self) -> None:
+        for to in ("file:///a/b", "s3:/bucket/run"):
+            with self.assertRaisesRegex(holdfast.InvalidArgument, "to: expected the path of a directory"):
+                self.run_.restore(to)
+        self.assertEqual(self.requests("POST", "/restores"), [])
+
     def test_a_restarted_agent_is_asked_again_with_the_same_id(self) -> None:
         self.answers = [{"state": "restoring"}, Refusal(404, "NotFound"), self.DONE]
         self.run_.restore(self.path("to"), 7, mtimes=True)

@@ -151,6 +151,17 @@ describe('what a killed agent left', () => {
     expect(readdirSync(agent.stage).sort()).toEqual(['.lock', 'of-another-program']);
   });
 
+  test('a directory of another program that has such a name stays', async () => {
+    await using agent = new TestAgent();
+    const directory = join(agent.stage, hex());
+    mkdirSync(join(directory, 'metrics'), { recursive: true, mode: 0o700 });
+    const other = join(agent.stage, hex());
+    mkdirSync(other);
+    writeFileSync(join(other, 'meta.yaml'), 'of another program');
+    await agent.start();
+    expect([existsSync(directory), readdirSync(other)]).toEqual([true, ['meta.yaml']]);
+  });
+
   test.each(['writer.json', 'seal'])(
     'records of a newer version (%s) stay as they are for it',
     async (which) => {

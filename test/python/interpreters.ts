@@ -1,4 +1,4 @@
-/** The Pythons of this machine that the wheel is tried with. */
+/** The Pythons of this machine. */
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -12,19 +12,25 @@ const WANTED = ['3.11', '3.12'];
 const TELL = 'import sys, venv, ensurepip; print("%d.%d" % sys.version_info[:2])';
 
 /**
- * Programs by their version. Without any of the wanted versions, `python3`: empty if that is
- * missing too. Pythons of pyenv are found also if its settings do not select them.
+ * Programs that the wheel is tried with, by their version. Without any of the wanted versions,
+ * `python3`: empty if that is missing too. Pythons of pyenv are found also if its settings do not
+ * select them.
  */
 export function interpreters(): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   for (const version of WANTED) {
-    const program = [`python${version}`, ...fromPyenv(version)].find((each) => versionOf(each) === version);
+    const program = interpreter(version);
     if (program === undefined) say(`there is no Python ${version}; the wheel is not tried with it`);
     else found.set(version, program);
   }
   const other = versionOf('python3');
   if (found.size === 0 && other !== undefined) found.set(other, 'python3');
   return found;
+}
+
+/** Program of a version, if it can make environments. */
+export function interpreter(version: string): string | undefined {
+  return [`python${version}`, ...fromPyenv(version)].find((each) => versionOf(each) === version);
 }
 
 function fromPyenv(version: string): string[] {

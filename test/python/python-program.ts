@@ -44,11 +44,28 @@ async function requirePython(): Promise<void> {
 async function build(directory: string): Promise<void> {
   await requirePython();
   say(`preparing ${PYTHON_TITLE}, less than a minute, once`);
+  await buildEnvironment({ title: PYTHON_TITLE, python: 'python3', requirements: REQUIREMENTS, directory });
+}
+
+export interface Environment {
+  readonly title: string;
+  /** Program that makes it. */
+  readonly python: string;
+  /** As pip takes them. Only wheels are installed. */
+  readonly requirements: readonly string[];
+  readonly directory: string;
+}
+
+/** Makes a virtual environment. Throws `ServerUnavailable` if that fails. */
+export async function buildEnvironment(wanted: Environment): Promise<void> {
+  const { title, python, requirements, directory } = wanted;
   const env = { ...process.env } as Record<string, string>;
   const options = ['--disable-pip-version-check', '--no-input', '--only-binary', ':all:'];
-  const commands = [
-    ['python3', '-m', 'venv', directory],
-    [join(directory, 'bin', 'python'), '-m', 'pip', 'install', ...options, ...REQUIREMENTS],
-  ];
-  for (const words of commands) await runBuildStep({ title: PYTHON_TITLE, words, env, directory });
+  // The environment is kept, so a copy of the wheels would be of no use.
+  const install = ['-m', 'pip', 'install', '--no-cache-dir', ...options, ...requirements];
+  for (const words of [
+    [python, '-m', 'venv', directory],
+    [join(directory, 'bin', 'python'), ...install],
+  ])
+    await runBuildStep({ title, words, env, directory });
 }

@@ -19,8 +19,22 @@ export async function runPython(
   input: string | Uint8Array = '',
 ): Promise<string> {
   const what = script instanceof URL ? [fileURLToPath(script)] : ['-c', script];
+  return runProgram(await pythonProgram(), [...what, ...args], { input, timeoutMs: TIMEOUT_MS });
+}
+
+export interface RunOptions {
+  readonly input?: string | Uint8Array;
+  readonly timeoutMs: number;
+}
+
+/** Runs a Python with these arguments, and resolves or rejects as `runPython`. */
+export async function runProgram(
+  python: string,
+  args: readonly string[],
+  { input = '', timeoutMs }: RunOptions,
+): Promise<string> {
   // -B: no __pycache__ beside the scripts, which are in the repository.
-  const child = spawn(await pythonProgram(), ['-B', ...what, ...args], { timeout: TIMEOUT_MS });
+  const child = spawn(python, ['-B', ...args], { timeout: timeoutMs });
   // A script that ends early does not have to read all of it.
   child.stdin.on('error', () => child.stdin.destroy());
   child.stdin.end(input);

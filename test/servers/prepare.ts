@@ -1,5 +1,5 @@
 /**
- * Builds the servers, the Python and the machine for arm64 that tests need, so that no test has to
+ * Builds the servers, the Pythons and the machine for arm64 that tests need, so that no test has to
  * wait for them. It reports what is not available. That is a failure only if `HOLDFAST_REQUIRE`
  * names a suite that needs it.
  *
@@ -9,6 +9,7 @@
 import { ARM64_TITLE, arm64Machine } from '../artifacts/arm64-machine.ts';
 import { NODE_WHEEL_TITLE, nodeWheels } from '../python/node-wheel.ts';
 import { PYTHON_TITLE, pythonProgram } from '../python/python-program.ts';
+import { TORCH_TITLE, torchProgram } from '../python/torch-program.ts';
 import { AZURITE_TITLE, azuriteModule } from './azure-server.ts';
 import { ServerUnavailable } from './cached-build.ts';
 import { type Suite, testConfig } from './config.ts';
@@ -37,6 +38,7 @@ const NEEDS: readonly Need[] = [
   { title: ETCD_TITLE, suites: ['etcd'], find: () => etcdProgram() },
   { title: PYTHON_TITLE, suites: ['python'], find: pythonProgram },
   { title: NODE_WHEEL_TITLE, suites: ['python'], find: nodeWheels },
+  { title: TORCH_TITLE, suites: ['torch'], find: torchProgram },
   { title: ARM64_TITLE, suites: ['arm64'], find: () => arm64Machine() },
 ];
 

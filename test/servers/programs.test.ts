@@ -15,6 +15,7 @@ import { ARM64_FILE, ARM64_HOME } from '../artifacts/arm64-machine.ts';
 import { Program } from '../e2e/program.ts';
 import { NODE_WHEEL_FILES, NODE_WHEEL_HOME } from '../python/node-wheel.ts';
 import { PYTHON_HOME } from '../python/python-program.ts';
+import { TORCH_HOME } from '../python/torch-program.ts';
 import { describeOnAzurite } from './describe-on-azure.ts';
 import { describeOnFakeGcs } from './describe-on-gcs.ts';
 import { describeOnMinio } from './describe-on-s3.ts';
@@ -121,7 +122,7 @@ test.each([
 });
 
 describe('where nothing can be built', () => {
-  /** An environment with Node only: no Go. */
+  /** An environment with Node only: no Go, and no Python of pyenv. */
   let env: Record<string, string>;
   beforeEach(() => {
     const bin = join(directory, 'bin');
@@ -130,6 +131,7 @@ describe('where nothing can be built', () => {
     env = {
       PATH: bin,
       HOLDFAST_CACHE: join(directory, 'cache'),
+      PYENV_ROOT: join(directory, 'pyenv'),
       HOLDFAST_TEST_S3: '',
       HOLDFAST_TEST_GCS: '',
       HOLDFAST_TEST_AZURE: '',
@@ -170,6 +172,9 @@ describe('where nothing can be built', () => {
       /Python with .* cannot be had, so its tests will be SKIPPED: Python 3\.9 or/,
     );
     expect(strict.stderr).toMatch(
+      /PyTorch cannot be had, so its tests will be SKIPPED: Python 3\.12 was not found; install it/,
+    );
+    expect(strict.stderr).toMatch(
       /etcd cannot be had, so its tests will be SKIPPED: etcd is not on the PATH, and .*install etcd-server/,
     );
     expect(strict.stderr).toMatch(
@@ -196,6 +201,7 @@ describe('where nothing can be built', () => {
     }
     for (const file of [
       join(PYTHON_HOME, 'bin', 'python'),
+      join(TORCH_HOME, 'bin', 'python'),
       join(ETCD_HOME, ETCD_FILE),
       join(ARM64_HOME, ARM64_FILE),
       join(NODE_WHEEL_HOME, NODE_WHEEL_FILES),
@@ -204,7 +210,7 @@ describe('where nothing can be built', () => {
       mkdirSync(dirname(program), { recursive: true });
       writeFileSync(program, '');
     }
-    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,etcd,python,arm64' };
+    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,etcd,python,torch,arm64' };
     const { exitCode, stderr } = await new Program(PREPARE, { env: required }).ended;
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   });

@@ -6,7 +6,12 @@
     step = dcp.load(state, checkpoint_id="s3://bucket/run/latest")
 """
 
-from ._api import WeightsLoadPlanner, async_save, load, save
+from .._requirements import require
+
+require("torch", "2.15", "torch")
+
+from ._api import async_save, load, save
+from ._planner import WeightsLoadPlanner
 from ._reader import Reader
 from ._writer import Writer
 

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import atexit
-import io
-import logging
+import contextlib
 import threading
 from concurrent.futures import Future
-from typing import Any, Mapping, Optional
+from typing import Any, Iterator, Mapping, Optional
 
-import torch
-import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
+from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint.metadata import Metadata
-from torch.distributed.checkpoint.planner import LoadPlanner, ReadItem, SavePlanner
+from torch.distributed.checkpoint.planner import LoadPlanner, SavePlanner
 
-from ..errors import HoldfastError, InvalidArgument
+from ..errors import InvalidArgument
+from ..handle import Handle
+from ._group import ranks_of
 from ._ids import CheckpointId, parse_id
+from ._planner import WeightsLoadPlanner
 from ._reader import Reader
-from ._writer import Writer
-
-_log = logging.getLogger("holdfast")
-_writers: dict[tuple[str, Any, bool], Writer] = {}
-
-
-class WeightsLoadPlanner(DefaultLoadPlanner):
-    """DCP's planner, but objects of a checkpoint cannot run code: only weights are unpickled."""
-
-    def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None:
-        name = read_item.dest_index.fqn
-        try:
-            torch.load(value, weights_only=True)
-        except Exception as error:
-            raise InvalidArgument(
-                f"{name!r} is an object whose class torch does not load as weights; allow it by "
-                "torch.serialization.add_safe_globals, or pass planner=DefaultLoadPlanner() if you "
-                f"trust all writers of the store: {error}"
-            ) from None
-        value.seek(0)
-        super().load_bytes(read_item, value)
+from ._writer import Writer, check_timeout
+from ._writers import writer_of
 
 
 def save(
@@ -50,22 +30,29 @@ def save(
     process_group: Any = None,
     no_dist: bool = False,
     use_collectives: bool = True,
+    timeout: Optional[float] = None,
     metrics: Optional[Mapping[str, float]] = None,
     metadata: Optional[Mapping[str, str]] = None,
 ) -> Metadata:
     """As ``torch.distributed.checkpoint.save``. Returns when the checkpoint is committed.
 
     ``checkpoint_id``: ``s3://bucket/run/step-100``; with a ``storage_writer``, ``step-100`` or 100 is
-    enough. Without a writer, one is made for each run and group and used again. ``metrics``,
-    ``metadata``: of the checkpoint; those of the coordinator count.
+    enough. Without a writer, one is made for the run and used again as long as its process group
+    lasts. ``timeout``: seconds until the checkpoint has to be committed, by default that of the writer;
+    all ranks pass the same. ``metrics``, ``metadata``: of the checkpoint; those of the coordinator count.
 
-    An error of a rank is raised on all ranks, as DCP's ``CheckpointException``. Then nothing is
-    committed.
+    ``Incomplete``, on all ranks that have called this: with a ``timeout``, the ranks that have not called
+    it in time, by number. A rank that calls it later raises the same, and takes part in the next save.
+
+    An error of a rank is raised on all ranks, as DCP's ``CheckpointException``, which is no
+    ``Exception``. Then nothing is committed, unless it holds an ``OutcomeUnknown``.
     """
-    writer = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
-    writer.waits = True
-    writer.metrics, writer.metadata = metrics, metadata
-    return _save(writer, state_dict, checkpoint_id, planner, process_group, no_dist, use_collectives)
+    writer, version = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
+    with _settings(writer, True, timeout, metrics, metadata):
+        writer.await_ranks(version)
+        return _save(
+            writer, state_dict, checkpoint_id, planner, process_group, no_dist, use_collectives
+        )
 
 
 def async_save(
@@ -77,31 +64,31 @@ def async_save(
     process_group: Any = None,
     no_dist: bool = False,
     use_collectives: bool = True,
+    timeout: Optional[float] = None,
     metrics: Optional[Mapping[str, float]] = None,
     metadata: Optional[Mapping[str, str]] = None,
 ) -> Future[Metadata]:
     """As ``save``, but returns when all ranks have copied their tensors, which may change then.
 
-    The agent does the rest, without a thread or a collective of the trainer. The future ends when
-    the checkpoint is committed. A failure is also raised by the next save on each rank.
+    The agent does the rest. It goes on when the trainer ends. The future ends when the checkpoint is
+    committed; a thread that only waits sets it. A failure is also raised by the next save, on all
+    ranks. If two saves are in progress, a third waits.
     """
-    writer = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
-    writer.waits = False
-    writer.metrics, writer.metadata = metrics, metadata
-    found = _save(writer, state_dict, checkpoint_id, planner, process_group, no_dist, use_collectives)
+    writer, version = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
+    with _settings(writer, False, timeout, metrics, metadata):
+        writer.await_ranks(version)
+        found = _save(
+            writer, state_dict, checkpoint_id, planner, process_group, no_dist, use_collectives
+        )
     handle = writer.handle
     assert handle is not None
+    writer.follow(handle)
     future: Future[Metadata] = Future()
-
-    def wait() -> None:
-        try:
-            handle.wait("committed")
-        except BaseException as error:
-            future.set_exception(error)
-        else:
-            future.set_result(found)
-
-    threading.Thread(target=wait, name="holdfast-wait", daemon=True).start()
+    # It cannot be cancelled: other ranks go on with the save.
+    future.set_running_or_notify_cancel()
+    threading.Thread(
+        target=_wait, args=(writer, handle, future, found), name="holdfast-wait", daemon=True
+    ).start()
     return future
 
 
@@ -118,26 +105,46 @@ def load(
 
     ``checkpoint_id``: ``s3://bucket/run/step-100``, or ``s3://bucket/run/latest`` for the latest.
     ``planner``: by default one that unpickles weights only.
+
+    On all ranks: ``NotFound``: there is no such version. ``Unsupported``: another program saved it.
+    Later errors are DCP's ``CheckpointException`` with the errors of the ranks: ``Corrupt`` for
+    damaged bytes, ``RuntimeError`` and ``ValueError`` for tensors that the checkpoint has not or that
+    differ. After an error the tensors are undefined.
     """
     reader = storage_reader
     if reader is None:
         uri = None if checkpoint_id is None else parse_id(checkpoint_id).uri
         if uri is None:
-            raise InvalidArgument(f"checkpoint_id: {checkpoint_id!r} names no run")
-        reader = Reader(uri, process_group=process_group, no_dist=no_dist)
+            raise InvalidArgument(
+                f"checkpoint_id: {checkpoint_id!r} names no run; expected as in "
+                "s3://bucket/run/step-100 or s3://bucket/run/latest"
+            )
+        ranks = ranks_of(process_group, no_dist)
+        options = {"process_group": process_group, "no_dist": no_dist}
+        made: list[Reader] = []
+        try:
+            # A rank without an agent would leave the others waiting.
+            ranks.on_all(lambda: made.append(Reader(uri, **options)))
+        except BaseException:
+            for one in made:
+                one.close()
+            raise
+        reader = made[0]
+    elif not isinstance(reader, Reader):
+        raise InvalidArgument(f"storage_reader: expected a Reader, got {type(reader).__name__}")
     try:
-        if checkpoint_id is None:
-            reader.reset()
-        dcp.load(
+        reader.require_ranks(ranks_of(process_group, no_dist))
+        reader.reset(checkpoint_id)
+        version = reader.find()
+        state_dict_loader.load(
             state_dict,
-            checkpoint_id=None if checkpoint_id is None else str(checkpoint_id),
+            # It was taken over by `reset`, which a second time would forget what was found.
             storage_reader=reader,
             planner=planner or WeightsLoadPlanner(),
             process_group=process_group,
             no_dist=no_dist,
         )
-        assert reader.version is not None
-        return reader.version
+        return version
     finally:
         if storage_reader is None:
             reader.close()
@@ -153,7 +160,7 @@ def _save(
     use_collectives: bool,
 ) -> Metadata:
     try:
-        return dcp.save(
+        found: Metadata = state_dict_saver.save(
             state_dict,
             checkpoint_id=None if checkpoint_id is None else str(checkpoint_id),
             storage_writer=writer,
@@ -162,37 +169,61 @@ def _save(
             no_dist=no_dist,
             use_collectives=use_collectives,
         )
-    except BaseException:
-        writer.abandon()
+    except BaseException as error:
+        writer.abandon(error)
         raise
+    writer.settle()
+    return found
+
+
+@contextlib.contextmanager
+def _settings(
+    writer: Writer,
+    waits: bool,
+    timeout: Optional[float],
+    metrics: Optional[Mapping[str, float]],
+    metadata: Optional[Mapping[str, str]],
+) -> Iterator[None]:
+    """Settings of one save. The writer keeps its own."""
+    before = writer.waits, writer.timeout
+    writer.waits = waits
+    if timeout is not None:
+        writer.timeout = check_timeout(timeout)
+    writer.metrics = writer.metrics if metrics is None else metrics
+    writer.metadata = writer.metadata if metadata is None else metadata
+    try:
+        yield
+    finally:
+        writer.waits, writer.timeout = before
+        writer.metrics, writer.metadata = None, None
+        writer.end = None
+
+
+def _wait(writer: Writer, handle: Handle, future: Future[Metadata], found: Metadata) -> None:
+    try:
+        handle.wait("committed")
+    except BaseException as error:
+        writer.ended(handle, error)
+        future.set_exception(error)
+    else:
+        writer.ended(handle, None)
+        future.set_result(found)
 
 
 def _writer_for(
     given: Optional[Writer], checkpoint_id: Optional[CheckpointId], group: Any, no_dist: bool
-) -> Writer:
+) -> tuple[Writer, int]:
     if checkpoint_id is None:
         raise InvalidArgument("checkpoint_id: expected one for each save, as in s3://bucket/run/step-100")
-    uri, _ = parse_id(checkpoint_id)
+    uri, version = parse_id(checkpoint_id)
+    if version is None:
+        raise InvalidArgument("checkpoint_id: 'latest' can only be loaded; name a version")
     if given is not None:
         if not isinstance(given, Writer):
             raise InvalidArgument(f"storage_writer: expected a Writer, got {type(given).__name__}")
-        return given
+        return given, version
     if uri is None:
         raise InvalidArgument(
             f"checkpoint_id: {checkpoint_id!r} names no run; expected as in s3://bucket/run/step-100"
         )
-    key = (uri, group, no_dist)
-    if key not in _writers:
-        _writers[key] = Writer(uri, process_group=group, no_dist=no_dist)
-    return _writers[key]
-
-
-def _close_writers() -> None:
-    for writer in _writers.values():
-        try:
-            writer.close()
-        except HoldfastError as error:
-            _log.error("a save of %s has failed: %s", writer.run.uri, error)
-
-
-atexit.register(_close_writers)
+    return writer_of(uri, group, no_dist), version

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 
 class ByteRange(NamedTuple):
@@ -10,6 +10,13 @@ class ByteRange(NamedTuple):
     length: int
     #: Whether all of its bytes are wanted.
     is_exact: bool
+
+
+class Box(NamedTuple):
+    """A part of an array, as slices have it."""
+
+    offsets: tuple[int, ...]
+    lengths: tuple[int, ...]
 
 
 def byte_range(
@@ -26,3 +33,33 @@ def byte_range(
         count *= length
     length_bytes = last + item_bytes - first
     return ByteRange(first, length_bytes, length_bytes == count * item_bytes)
+
+
+def blocks(
+    sizes: Sequence[int],
+    offsets: Sequence[int],
+    lengths: Sequence[int],
+    item_bytes: int,
+    bytes_max: int,
+) -> Iterator[Box]:
+    """Divides a box into boxes whose ranges have at most ``bytes_max`` bytes.
+
+    They are relative to the box. A single element is never divided.
+    """
+    whole = byte_range(sizes, offsets, lengths, item_bytes)
+    dim = next((dim for dim, length in enumerate(lengths) if length > 1), None)
+    if whole.length <= bytes_max or dim is None:
+        yield Box((0,) * len(lengths), tuple(lengths))
+        return
+    row_bytes = item_bytes
+    for side in sizes[dim + 1 :]:
+        row_bytes *= side
+    rows = max(1, bytes_max // row_bytes)
+    for row in range(0, lengths[dim], rows):
+        count = min(rows, lengths[dim] - row)
+        shifted = [*offsets[:dim], offsets[dim] + row, *offsets[dim + 1 :]]
+        part = [*lengths[:dim], count, *lengths[dim + 1 :]]
+        for box in blocks(sizes, shifted, part, item_bytes, bytes_max):
+            inner = list(box.offsets)
+            inner[dim] += row
+            yield Box(tuple(inner), box.lengths)

@@ -13,7 +13,8 @@ CheckpointId = Union[str, int, "os.PathLike[str]"]
 
 # A URI that a path library has normalized: `Path("s3://a/b")` prints as `s3:/a/b`.
 _EATEN_SLASH = re.compile(r"^[a-z][a-z0-9+.-]*:/(?!/)")
-_VERSION = re.compile(r"^(?:.*[^0-9])?([0-9]+)$")
+# Behind a point it would be the end of a fraction.
+_VERSION = re.compile(r"^(?:.*[^0-9.])?([0-9]+)$")
 _LATEST = "latest"
 
 
@@ -34,24 +35,47 @@ def parse_id(checkpoint_id: CheckpointId) -> ParsedId:
     """
     if isinstance(checkpoint_id, int):
         return ParsedId(None, check_version(checkpoint_id))
+    if not isinstance(checkpoint_id, (str, os.PathLike)):
+        raise InvalidArgument(
+            f"checkpoint_id: expected str or int, got {type(checkpoint_id).__name__}"
+        )
     text = os.fspath(checkpoint_id)
     if not isinstance(text, str):
-        raise InvalidArgument(f"checkpoint_id: expected str, got {type(checkpoint_id).__name__}")
+        raise InvalidArgument(f"checkpoint_id: expected str or int, got {type(text).__name__}")
     if _EATEN_SLASH.match(text):
         raise InvalidArgument(
             f"checkpoint_id: {text!r} was a URI before pathlib removed a slash; pass it as str"
         )
     uri, _, last = text.rstrip("/").rpartition("/")
+    if "?" in last or "#" in last:
+        raise InvalidArgument(
+            f"checkpoint_id: {_without_query(text)!r} has its version before the settings of the store; put "
+            "it behind them, as in s3://bucket/run?region=eu-1/step-100"
+        )
+    if uri.startswith("/") or text.startswith("/"):
+        raise InvalidArgument(
+            f"checkpoint_id: {text!r} is a path, and a run has a URI; for a directory, pass "
+            "file:///path/of/run/step-100"
+        )
     if last == _LATEST:
-        return ParsedId(uri or None, None)
+        return ParsedId(_run_of(uri, text), None)
     found = _VERSION.match(last)
     if found is None:
         raise InvalidArgument(
-            f"checkpoint_id: {text!r} has no version; its last part has to end in a number, "
-            "as in s3://bucket/run/step-100"
+            f"checkpoint_id: {_without_query(text)!r} has no version; its last part has to end in a "
+            "number, as in s3://bucket/run/step-100"
         )
+    return ParsedId(_run_of(uri, text), check_version(int(found.group(1))))
+
+
+def _run_of(uri: str, text: str) -> Optional[str]:
     if uri.endswith("/"):
         raise InvalidArgument(
-            f"checkpoint_id: {text!r} names no run; expected as in s3://bucket/run/step-100"
+            f"checkpoint_id: {_without_query(text)!r} names no run; expected as in s3://bucket/run/step-100"
         )
-    return ParsedId(uri or None, check_version(int(found.group(1))))
+    return uri or None
+
+
+def _without_query(text: str) -> str:
+    """Settings of a store may hold what does not belong into a log."""
+    return text.partition("?")[0]

@@ -10,11 +10,13 @@ import torch
 from torch.distributed.checkpoint.filesystem import _StorageInfo
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, WriteItem, WriteItemType
 from torch.distributed.checkpoint.storage import WriteResult
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .. import _dtypes
-from .._arrays import ArraySource
+from .._arrays import ArraySource, CopyInto
 from .._payload import Payload
 from ..errors import InvalidArgument
+from ._torch_files import torch_saved
 
 #: Safetensors files, as stock readers of Hugging Face and DCP join them.
 SAFETENSORS = "safetensors"
@@ -29,6 +31,8 @@ _HEADER = {"DCP_VERSION": "1.0", "format": "pt"}
 
 class _Chunk(NamedTuple):
     item: WriteItem
+    #: In the whole tensor.
+    offsets: torch.Size
     tensor: torch.Tensor
 
 
@@ -46,14 +50,16 @@ def add_plan(
         if item.type == WriteItemType.BYTE_IO:
             objects.append((item, _checked_object(item, data)))
         else:
-            chunks.append(_Chunk(item, _checked_tensor(item, data)))
+            chunks.append(_checked_chunk(item, data))
+    objects_name = f"__{rank}_0.distcp" if layout == DISTCP else f"rank-{rank:05d}.objects"
+    if not plan.items:
+        # Each writer of a checkpoint delivers a file.
+        payload.add_buffer(objects_name, b"")
+    parts = [(item, data.getbuffer().nbytes, _copier(data)) for item, data in objects]
     if layout == DISTCP:
-        whole = [(item, data.getbuffer()) for item, data in objects]
-        whole += [(item, _torch_saved(tensor)) for item, tensor in chunks]
-        return _add_joined(payload, f"__{rank}_0.distcp", whole)
-    results = _add_joined(
-        payload, f"rank-{rank:05d}.objects", [(item, data.getbuffer()) for item, data in objects]
-    )
+        parts += [(chunk.item, *torch_saved(chunk.tensor)) for chunk in chunks]
+        return _add_joined(payload, objects_name, parts)
+    results = _add_joined(payload, objects_name, parts)
     for place, group in enumerate(_by_file(chunks)):
         suffix = "" if place == 0 else f"-{place + 1}"
         results += _add_chunks(payload, f"rank-{rank:05d}{suffix}.safetensors", group)
@@ -78,10 +84,7 @@ def _add_chunks(payload: Payload, file: str, chunks: dict[str, _Chunk]) -> list[
     if "__metadata__" in chunks:
         raise InvalidArgument("tensor '__metadata__': safetensors keeps this name for itself")
     sources = {name: _source(name, chunk.tensor) for name, chunk in chunks.items()}
-    sharding = {
-        name: {"saved_offsets": list(chunk.item.tensor_data.chunk.offsets)}
-        for name, chunk in chunks.items()
-    }
+    sharding = {name: {"saved_offsets": list(chunk.offsets)} for name, chunk in chunks.items()}
     header = {_SHARDING_KEY: json.dumps(sharding, separators=(",", ":")), **_HEADER}
     made = payload.add_safetensors(file, sources, header)
     return [
@@ -95,17 +98,23 @@ def _add_chunks(payload: Payload, file: str, chunks: dict[str, _Chunk]) -> list[
 
 
 def _add_joined(
-    payload: Payload, file: str, parts: list[tuple[WriteItem, memoryview]]
+    payload: Payload, file: str, parts: list[tuple[WriteItem, int, CopyInto]]
 ) -> list[WriteResult]:
     results = []
     offset = 0
-    for item, data in parts:
-        info = _StorageInfo(file, offset, data.nbytes)
-        results.append(WriteResult(item.index, data.nbytes, info))
-        offset += data.nbytes
+    for item, size, _ in parts:
+        results.append(WriteResult(item.index, size, _StorageInfo(file, offset, size)))
+        offset += size
     if parts:
-        payload.add_buffer(file, b"".join(data for _, data in parts))
+        payload.add_joined(file, [(size, copy_into) for _, size, copy_into in parts])
     return results
+
+
+def _copier(data: io.BytesIO) -> CopyInto:
+    def copy_into(target: memoryview) -> None:
+        target[:] = data.getbuffer()
+
+    return copy_into
 
 
 def _source(name: str, tensor: torch.Tensor) -> ArraySource:
@@ -124,13 +133,6 @@ def _source(name: str, tensor: torch.Tensor) -> ArraySource:
     return ArraySource(dtype, tuple(tensor.shape), copy_into)
 
 
-def _torch_saved(tensor: torch.Tensor) -> memoryview:
-    stream = io.BytesIO()
-    # A view would be saved with all of its storage.
-    torch.save(tensor.cpu().clone(), stream)
-    return stream.getbuffer()
-
-
 def _checked_object(item: WriteItem, data: Union[torch.Tensor, io.BytesIO, Any]) -> io.BytesIO:
     if isinstance(data, io.BytesIO):
         return data
@@ -140,7 +142,7 @@ def _checked_object(item: WriteItem, data: Union[torch.Tensor, io.BytesIO, Any])
     )
 
 
-def _checked_tensor(item: WriteItem, data: Union[torch.Tensor, io.BytesIO, Any]) -> torch.Tensor:
+def _checked_chunk(item: WriteItem, data: Union[torch.Tensor, io.BytesIO, Any]) -> _Chunk:
     name, planned = item.index.fqn, item.tensor_data
     if not isinstance(data, torch.Tensor) or planned is None:
         raise InvalidArgument(
@@ -153,9 +155,14 @@ def _checked_tensor(item: WriteItem, data: Union[torch.Tensor, io.BytesIO, Any])
         raise InvalidArgument(f"tensor {name!r} has the layout {data.layout}; save a dense tensor")
     if data.is_quantized:
         raise InvalidArgument(f"tensor {name!r} is quantized; save its int_repr and its scales")
+    if is_traceable_wrapper_subclass(data):
+        raise InvalidArgument(
+            f"tensor {name!r} is a {type(data).__name__}, which wraps other tensors; save those"
+        )
     if data.shape != planned.chunk.sizes or data.dtype != planned.properties.dtype:
         raise InvalidArgument(
             f"tensor {name!r} is {data.dtype} {list(data.shape)}, and the plan says "
             f"{planned.properties.dtype} {list(planned.chunk.sizes)}"
         )
-    return data.detach()
+    # A file of `torch.save` would need the class of a subclass, and hold its attributes.
+    return _Chunk(item, planned.chunk.offsets, data.detach().as_subclass(torch.Tensor))

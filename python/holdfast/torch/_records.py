@@ -7,7 +7,7 @@ is, and how nested names were flattened.
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import torch
 from torch.distributed.checkpoint.filesystem import _StorageInfo
@@ -34,7 +34,18 @@ def file_name(rank: Optional[int]) -> str:
     return FILE_NAME if rank is None else f"metadata-{rank:05d}.json"
 
 
-def encode(metadata: Metadata, storage: StorageData, layout: str) -> bytes:
+class Record(NamedTuple):
+    """What was read."""
+
+    #: With its ``storage_data``.
+    metadata: Metadata
+    #: Of the files.
+    layout: str
+    #: How many have saved.
+    ranks: int
+
+
+def encode(metadata: Metadata, storage: StorageData, layout: str, ranks: int) -> bytes:
     """``InvalidArgument``: a planner has left data that is no nesting of names."""
     tensors: dict[str, Any] = {}
     objects: dict[str, Any] = {}
@@ -47,6 +58,7 @@ def encode(metadata: Metadata, storage: StorageData, layout: str) -> bytes:
         "format": _FORMAT,
         "major": _MAJOR,
         "layout": layout,
+        "ranks": ranks,
         "tensors": tensors,
         "objects": objects,
         "paths": _paths(metadata.planner_data),
@@ -54,11 +66,8 @@ def encode(metadata: Metadata, storage: StorageData, layout: str) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode()
 
 
-def decode(data: bytes, where: str) -> tuple[Metadata, str]:
-    """The metadata, with its ``storage_data``, and the layout of the files.
-
-    ``UnsupportedFormat``: a newer Holdfast wrote it. ``Corrupt``: it is no such record.
-    """
+def decode(data: bytes, where: str) -> Record:
+    """``UnsupportedFormat``: a newer Holdfast wrote it. ``Corrupt``: it is no such record."""
     try:
         record = json.loads(data)
         if record["format"] != _FORMAT:
@@ -67,7 +76,7 @@ def decode(data: bytes, where: str) -> tuple[Metadata, str]:
             raise UnsupportedFormat(
                 f"{where} has version {record['major']} of its format, and this client reads {_MAJOR}"
             )
-        return _metadata(record), str(record["layout"])
+        return Record(_metadata(record), str(record["layout"]), int(record["ranks"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Corrupt(f"{where} is no record of a DCP checkpoint: {error!r}") from None
 

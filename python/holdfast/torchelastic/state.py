@@ -85,4 +85,5 @@ def _load_by_torch(stream: BinaryIO) -> Any:
 
     # Releases differ in the default. A snapshot may be any object.
     has_choice = "weights_only" in inspect.signature(torch.load).parameters
-    return torch.load(stream, **({"weights_only": False} if has_choice else {}))
+    options: dict[str, Any] = {"weights_only": False} if has_choice else {}
+    return torch.load(stream, **options)

@@ -48,6 +48,9 @@ export interface Left {
   readonly strangers: readonly string[];
 }
 
+/** Records, also those that were not renamed yet, and segments. */
+const OWN_NAMES = /^((writer|seal-[0-9a-f]{32})\.json(\.[0-9a-f]+)?|segment-[0-9a-f]+)$/;
+
 /** Records of other versions have another number, or other fields. */
 class OtherVersion extends Error {}
 
@@ -132,7 +135,7 @@ export class Stage {
       try {
         const read = await this.#read(entry.name);
         if (read) writers.push(read);
-        else await this.remove(entry.name);
+        else if (await this.#isOwn(entry.name)) await this.remove(entry.name);
       } catch (error) {
         if (!(error instanceof OtherVersion)) throw error;
         strangers.push(entry.name);
@@ -145,6 +148,12 @@ export class Stage {
   async isCertainlyGone({ process: text = '' }: WriterRecord): Promise<boolean | null> {
     const identity = processOfText(text);
     return identity && this.#processes.isCertainlyGone(identity);
+  }
+
+  /** Another program may give its directories such names too. */
+  async #isOwn(writerId: string): Promise<boolean> {
+    const entries = await readdir(this.pathOf(writerId), { withFileTypes: true });
+    return entries.every((entry) => entry.isFile() && OWN_NAMES.test(entry.name));
   }
 
   /** `null`: it has no record of its writer, so no trainer has put anything into it. */

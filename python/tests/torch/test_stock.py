@@ -1,0 +1,30 @@
+"""Restored checkpoints are plain files for stock tools, without Holdfast."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from .ranks import TIMEOUT, WorldCase
+
+OK = ["ok", None]
+
+
+class Stock(WorldCase):
+    SIZE = 2
+
+    def test_stock_readers_load_a_restored_checkpoint(self) -> None:
+        uri = self.uri
+        for layout in ("safetensors", "distcp"):
+            self.uri = f"{uri}-{layout}"
+            writer = {"uri": self.uri, "layout": layout}
+            self.assertEqual(self.world.call("save", checkpoint_id=5, seed=5, writer=writer), [OK] * 2)
+            self.run_of().restore(self.path(layout))
+        self.world.call("write_expected", path=self.path("expected.pt"), seed=5)
+        program = os.path.join(os.path.dirname(__file__), "stock_program.py")
+        # Isolated: neither PYTHONPATH nor the working directory lead to Holdfast.
+        words = [sys.executable, "-I", "-B", program, self.directory]
+        done = subprocess.run(words, cwd="/", capture_output=True, text=True, timeout=4 * TIMEOUT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 16)
