@@ -1,0 +1,331 @@
+"""The file system."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any, Iterator, NoReturn, Optional
+
+from fsspec import AbstractFileSystem
+from fsspec.transaction import Transaction
+
+from .._framework_ids import SCHEME, Place, place_of, url, version_name, without_scheme
+from .._run_pool import Options, runs
+from ..checkpoint import Checkpoint, File
+from ..errors import InvalidArgument, NotFound, Unsupported
+from ..run import Run
+from ._dcp import METADATA, METADATA_TMP, files_named_by, refuse_other_ranks
+from ._pending import Key, PendingFile, commit, pending
+
+_DCP_FILE = re.compile(r"^__\d+_\d+\.distcp$")
+_owners = itertools.count()
+
+
+class _Commit(Transaction):  # type: ignore[misc]
+    """Commits each version that was written in the block. A version is complete at its end."""
+
+    fs: Any
+
+    def complete(self, commit: bool = True) -> None:
+        fs: HoldfastFileSystem = self.fs
+        files = list(self.files)
+        self.files.clear()
+        fs._intrans = False
+        fs._transaction = None
+        self.fs = None
+        if commit:
+            fs._commit_all(files)
+
+
+class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
+    """Checkpoints of runs, by the agent of the node: ``holdfast://RUN/step-100/FILE``.
+
+    ``RUN`` is an alias of the agent's configuration, or a URI as ``holdfast.fsspec.url`` encodes it.
+    Only committed versions are visible, and their files never change.
+
+    A version is committed as a whole, so a program has to say when it is complete. DCP does so when it
+    renames ``.metadata.tmp``. Others write in ``with fs.transaction:``, whose end commits. Outside of
+    one, ``open`` refuses files that are not DCP's (``Unsupported``). Until then the files are in the
+    memory of this process. One process writes a version; for several use ``holdfast.torch``.
+
+    ``agent``, ``start``, ``attempt``, ``timeout``: as for ``holdfast.connect``.
+
+    ``FileNotFoundError``: no such run, version or file. ``FileExistsError``: the version is committed.
+    ``InvalidArgument``: the path has no version. Other errors are those of ``holdfast.Run``.
+    """
+
+    protocol = SCHEME
+    cachable = True
+    root_marker = ""
+    transaction_type = _Commit
+
+    def __init__(
+        self,
+        agent: Optional[str] = None,
+        start: Optional[bool] = None,
+        attempt: Optional[str] = None,
+        timeout: float = 30.0,
+        **more: Any,
+    ) -> None:
+        super().__init__(**more)
+        self._options = Options(agent, start, attempt, timeout)
+        self._owner = next(_owners)
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [without_scheme(one) for one in path]
+        return without_scheme(path)
+
+    @classmethod
+    def _parent(cls, path: str) -> str:
+        return without_scheme(path).rpartition("/")[0]
+
+    @property
+    def fsid(self) -> str:
+        return SCHEME
+
+    # Reading: committed versions.
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
+        """The versions of a run, or what is in a version."""
+        base, place = self._strip_protocol(path), place_of(path)
+        if not place.run:
+            raise InvalidArgument(f"{SCHEME}://: expected the run as well, as in {SCHEME}://ALIAS")
+        if place.version is None:
+            with _as_os_errors(path):
+                found = [one for one in self._reader(place).versions() if _is_visible(one)]
+            entries = [_directory(f"{base}/{version_name(one.version)}", one) for one in found]
+        else:
+            entries = _entries(base, place, *self._details(place))
+        return entries if detail else sorted(entry["name"] for entry in entries)
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        base, place = self._strip_protocol(path), place_of(path)
+        if not place.run:
+            return _directory("")
+        if place.version is None:
+            with _as_os_errors(path):
+                self._reader(place).versions(limit=1)
+            return _directory(base)
+        checkpoint, files = self._details(place)
+        if not place.name:
+            return _directory(base, checkpoint)
+        for file in files:
+            if file.name == place.name:
+                return _file(base, file, checkpoint)
+        if any(file.name.startswith(f"{place.name}/") for file in files):
+            return _directory(base, checkpoint)
+        raise FileNotFoundError(f"{self.unstrip_protocol(base)}: version {place.version} has no such file")
+
+    def exists(self, path: str, **_: Any) -> bool:
+        """Only a file that is not there is false. An agent that does not answer is an error."""
+        try:
+            self.info(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def created(self, path: str) -> datetime:
+        """When the version was committed, by the clock of the store."""
+        found = self.info(path).get("created")
+        if found is None:
+            raise InvalidArgument(f"{path}: only a version and its files have a time")
+        return datetime.fromtimestamp(found, timezone.utc)
+
+    modified = created
+
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: Optional[int] = None,
+        autocommit: bool = True,
+        cache_options: Optional[dict[str, Any]] = None,
+        **_: Any,
+    ) -> io.IOBase:
+        place = _file_place(path)
+        if mode == "rb":
+            with _as_os_errors(path):
+                return self._reader(place).open(place.name, place.version)
+        if mode not in ("wb", "xb"):
+            raise Unsupported(f"{path}: mode {mode!r}: files are written once, with 'wb', and read with 'rb'")
+        refuse_other_ranks(place.name)
+        is_of_dcp = _DCP_FILE.match(place.name) or place.name == METADATA_TMP
+        if not self._intrans and not is_of_dcp:
+            raise Unsupported(
+                f"{path}: nothing would say when version {place.version} is complete; write all its files "
+                "within `with fs.transaction:`"
+            )
+        self._refuse_committed(path, place)
+        return PendingFile(self._key(place), place.name, None if self._intrans else pending.put)
+
+    # Writing: see the class.
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """There are no empty directories. DCP begins each save of a version with this call."""
+        place = place_of(path)
+        if place.version is not None and not place.name and not self._intrans:
+            pending.begin(self._key(place))
+
+    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
+        place_of(path)
+
+    def mv(self, path1: str, path2: str, **_: Any) -> None:
+        """Only as DCP does it: ``.metadata.tmp`` becomes ``.metadata``, which commits the version."""
+        source, target = _file_place(path1), _file_place(path2)
+        refuse_other_ranks(target.name)
+        if source[:2] != target[:2] or (source.name, target.name) != (METADATA_TMP, METADATA):
+            raise Unsupported(
+                f"{path1} cannot become {path2}: files keep their names, except for DCP's {METADATA_TMP}"
+            )
+        self._refuse_committed(path2, target)
+        key = self._key(source)
+        files = pending.files(key)
+        pending.remove(key)
+        if source.name not in files:
+            raise FileNotFoundError(f"{path1} was not written, or another save of the version has begun since")
+        metadata = files[source.name]
+        needed = {name: files[name] for name in sorted(files_named_by(metadata, files))}
+        commit(key, {**needed, target.name: metadata}, self._options)
+
+    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+        """Copies a committed file into a version that is being written."""
+        if self.isdir(path1):
+            return
+        with self.open(path1, "rb") as source, self.open(path2, "wb") as target:
+            while chunk := source.read(8 << 20):
+                target.write(chunk)
+
+    def rm(self, path: Any, recursive: bool = False, maxdepth: Optional[int] = None) -> None:
+        """Drops what is not committed yet. ``Unsupported``: retention removes committed versions."""
+        for one in path if isinstance(path, list) else [path]:
+            self._rm(one)
+
+    def rm_file(self, path: str) -> None:
+        self._rm(path)
+
+    def rmdir(self, path: str) -> None:
+        self._rm(path)
+
+    def _rm(self, path: str) -> None:
+        place = place_of(path)
+        if place.version is not None and pending.remove(self._key(place), place.name or None):
+            return
+        if not self.exists(path):
+            raise FileNotFoundError(f"{path} does not exist")
+        raise Unsupported(
+            f"{path} is not removed: the retention of the run removes versions, for example by keepLast "
+            "in the agent's configuration, and a file goes with its version"
+        )
+
+    def _commit_all(self, files: list[PendingFile]) -> None:
+        """``InvalidArgument``: a file is still open. Then nothing is committed."""
+        versions: dict[Key, dict[str, bytes]] = {}
+        for file in files:
+            if file.data is None:
+                raise InvalidArgument(f"{file.file_name!r} is still open at the end of the transaction")
+            versions.setdefault(file.key, {})[file.file_name] = file.data
+        for key in sorted(versions):
+            commit(key, versions[key], self._options)
+
+    def _refuse_committed(self, path: str, place: Place) -> None:
+        try:
+            self._details(place)
+        except FileNotFoundError:
+            return
+        raise FileExistsError(
+            f"{SCHEME}://{self._strip_protocol(path)}: version {place.version} is committed, and its files never change; save another version"
+        )
+
+    def _details(self, place: Place) -> tuple[Checkpoint, list[File]]:
+        where = url(place.run, place.version)
+        with _as_os_errors(where):
+            run = self._reader(place)
+            found, files = run._reader.details(place.version, run._begin())
+        if not _is_visible(found):
+            raise FileNotFoundError(f"{where} is {found.state} and cannot be loaded")
+        return found, files
+
+    def _reader(self, place: Place) -> Run:
+        return runs.reader(place.run, self._options)
+
+    def _key(self, place: Place) -> Key:
+        assert place.version is not None
+        return Key(place.run, place.version, self._owner)
+
+
+def latest_url(run: str, **options: Any) -> Optional[str]:
+    """The URL of the latest version of a run. ``None``: nothing was committed.
+
+    Paths have no name for the latest: a program that opens several files would read of two versions
+    if a commit came between. ``run``: a URI, an alias, or a URL of it.
+    """
+    place = place_of(run) if run.startswith(f"{SCHEME}:") else Place(run)
+    latest = runs.reader(place.run, Options(**options)).latest()
+    return None if latest is None else url(place.run, latest.version)
+
+
+def _file_place(path: str) -> Place:
+    place = place_of(path)
+    if place.version is None or not place.name:
+        # Lightning saves one file, under a name that others take for a version.
+        hint = "; give Lightning holdfast.lightning.CheckpointIO as a plugin" if path.endswith(".ckpt") else ""
+        raise InvalidArgument(
+            f"{path} names no file of a version; expected as in {SCHEME}://ALIAS/step-100/FILE{hint}"
+        )
+    return place
+
+
+def _is_visible(checkpoint: Checkpoint) -> bool:
+    """Whether it can be loaded. A rollback has left others behind."""
+    return checkpoint.state == "live" and not checkpoint.fields.get("isLeftBehind")
+
+
+def _directory(name: str, checkpoint: Optional[Checkpoint] = None) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": name, "size": 0, "type": "directory"}
+    if checkpoint is not None:
+        entry["created"] = checkpoint.committed_at_ms / 1000
+    return entry
+
+
+def _file(name: str, file: File, checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "name": name,
+        "size": file.size_bytes,
+        "type": "file",
+        "created": checkpoint.committed_at_ms / 1000,
+        "crc32c": file.crc32c,
+    }
+
+
+def _entries(base: str, place: Place, checkpoint: Checkpoint, files: list[File]) -> list[dict[str, Any]]:
+    """What is directly in a directory of a version, or the file itself."""
+    inside = f"{place.name}/" if place.name else ""
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        if file.name == place.name:
+            return [_file(base, file, checkpoint)]
+        if file.name.startswith(inside):
+            name, slash, _ = file.name[len(inside) :].partition("/")
+            full = f"{base}/{name}"
+            found[name] = _directory(full, checkpoint) if slash else _file(full, file, checkpoint)
+    if inside and not found:
+        raise FileNotFoundError(f"{SCHEME}://{base}: version {place.version} has no such file")
+    return list(found.values())
+
+
+@contextmanager
+def _as_os_errors(path: str) -> Iterator[None]:
+    """fsspec and its users know what is missing by this error alone."""
+    try:
+        yield
+    except NotFound as error:
+        _missing(path, error)
+
+
+def _missing(path: str, error: NotFound) -> NoReturn:
+    raise FileNotFoundError(f"{path}: {error.message}") from error
