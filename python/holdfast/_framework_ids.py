@@ -11,6 +11,7 @@ from ._payload import check_version
 from .errors import InvalidArgument
 
 SCHEME = "holdfast"
+LATEST = "latest"
 # A URL that a path library has normalized: `Path("s3://a/b")` prints as `s3:/a/b`.
 _EATEN_SLASH = re.compile(r"^[a-z][a-z0-9+.-]*:/(?!/)")
 _RAW_URI = re.compile(r"^[a-z][a-z0-9+.-]*:(?://|$)")
@@ -96,7 +97,7 @@ def place_of(path: Any) -> Place:
     name, _, file = rest.partition("/")
     version = version_in(name)
     if version is None:
-        hint = " (holdfast.fsspec.latest_url finds the latest)" if name == "latest" else ""
+        hint = " (holdfast.fsspec.latest_url finds the latest)" if name == LATEST else ""
         raise InvalidArgument(
             f"{SCHEME}://{run}/{rest}: {name!r} has no version; expected a name that ends in a "
             f"number, as in {SCHEME}://{run}/step-100{hint}"

@@ -6,10 +6,10 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from contextlib import suppress
 from typing import NamedTuple, Optional
 
 from ._connect import connect
+from ._link import log
 from .errors import HoldfastError
 from .run import Run
 
@@ -44,9 +44,11 @@ class RunPool:
         with self._lock:
             runs, self._runs = list(self._runs.values()), {}
         for run in runs:
-            # Plugins wait for their saves, and have raised what failed.
-            with suppress(HoldfastError):
+            try:
                 run.close()
+            except HoldfastError as error:
+                # At the end of the process there is no caller to raise it to.
+                log.error("%s: a save failed, and no later call has raised it: %s", run.uri, error)
 
     def _open(self, uri: str, writes: bool, options: Options) -> Run:
         key = uri, writes, options

@@ -12,7 +12,7 @@ from typing import Any, Iterator, NoReturn, Optional
 from fsspec import AbstractFileSystem
 from fsspec.transaction import Transaction
 
-from .._framework_ids import SCHEME, Place, place_of, url, version_name, without_scheme
+from .._framework_ids import LATEST, SCHEME, Place, place_of, url, version_name, without_scheme
 from .._run_pool import Options, runs
 from ..checkpoint import Checkpoint, File
 from ..errors import InvalidArgument, NotFound, Unsupported
@@ -104,7 +104,13 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return entries if detail else sorted(entry["name"] for entry in entries)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        base, place = self._strip_protocol(path), place_of(path)
+        base = self._strip_protocol(path)
+        run, slash, last = base.rpartition("/")
+        # One call reads of one version. Several, as of a directory, could read of two.
+        if slash and last == LATEST and place_of(run).version is None:
+            with _as_os_errors(path):
+                return _directory(base, self._newest(place_of(run)))
+        place = place_of(path)
         if not place.run:
             return _directory("")
         if place.version is None:
@@ -250,6 +256,12 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise FileNotFoundError(f"{where} is {found.state} and cannot be loaded")
         return found, files
 
+    def _newest(self, place: Place) -> Checkpoint:
+        found = self._reader(place).latest()
+        if found is None:
+            raise NotFound("nothing was committed")
+        return found
+
     def _reader(self, place: Place) -> Run:
         return runs.reader(place.run, self._options)
 
@@ -272,8 +284,8 @@ def latest_url(run: str, **options: Any) -> Optional[str]:
 def _file_place(path: str) -> Place:
     place = place_of(path)
     if place.version is None or not place.name:
-        # Lightning saves one file, under a name that others take for a version.
-        hint = "; give Lightning holdfast.lightning.CheckpointIO as a plugin" if path.endswith(".ckpt") else ""
+        # Lightning names a file that Holdfast takes for a version.
+        hint = f"; Lightning's file is {path}/checkpoint.ckpt" if path.endswith(".ckpt") else ""
         raise InvalidArgument(
             f"{path} names no file of a version; expected as in {SCHEME}://ALIAS/step-100/FILE{hint}"
         )
