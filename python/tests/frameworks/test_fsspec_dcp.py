@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import os
 import pickle
@@ -21,6 +23,7 @@ import holdfast
 from holdfast.fsspec import _pending
 
 from . import two_ranks
+from .documents import program
 from .test_fsspec import FsspecCase
 
 dcp: Any = import_module("torch.distributed.checkpoint")
@@ -65,6 +68,13 @@ class Dcp(FsspecCase):
             self.assertTrue(torch.equal(loaded["b"]["bf"], state(value)["b"]["bf"]))
             self.assertEqual(loaded["b"]["n"], value)
         self.assertEqual(len(_pending.pending._versions), 0)
+
+    def test_the_program_of_the_document(self) -> None:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(program("fsspec", self.uri), {})
+        names = [".metadata", "__0_0.distcp", "config.json", "part-0"]
+        self.assertEqual(printed.getvalue(), f"200 {names}\n")
 
     def test_nothing_is_visible_before_the_rename(self) -> None:
         seen: list[Any] = []

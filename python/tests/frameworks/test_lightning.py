@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import logging
 import os
@@ -23,6 +25,7 @@ from holdfast.lightning import CheckpointIO, ModelCheckpoint, ModelParallelStrat
 from holdfast.run import Run
 
 from . import sharded_fit
+from .documents import program
 from .test_fsspec import FsspecCase
 
 
@@ -92,6 +95,14 @@ class Fitting(LightningCase):
         self.assertTrue(torch.equal(resumed.layer.weight, whole.layer.weight))
         self.assertEqual(os.listdir(self.directory), [])
 
+    def test_the_program_of_the_document(self) -> None:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            exec(program("lightning", self.uri), {})
+        last = printed.getvalue().splitlines()[-1]
+        self.assertEqual(last, self.at("step-16", "checkpoint.ckpt"))
+        self.assertEqual(self.versions(), [4, 8, 12, 16])
+
     def test_a_checkpoint_by_its_url_and_the_best(self) -> None:
         trainer, model = self.fit(2)
         for path in ("step-4", "step-4/checkpoint.ckpt", "epoch=0-step=4.ckpt"):
@@ -115,26 +126,26 @@ class Fitting(LightningCase):
         self.assertEqual(self.versions(), versions)
 
     def test_a_save_that_fails_is_raised_by_the_next_call(self) -> None:
-        io = CheckpointIO()
-        io.save_checkpoint({"a": 5}, self.at("step-5"))
-        io.teardown()
-        io.save_checkpoint({"a": 4}, self.at("step-6"))
+        plugin = CheckpointIO()
+        plugin.save_checkpoint({"a": 5}, self.at("step-5"))
+        plugin.teardown()
+        plugin.save_checkpoint({"a": 4}, self.at("step-6"))
         with mock.patch.object(Run, "save", _at_version(5)):
-            io.save_checkpoint({"a": 7}, self.at("step-7"))
-        self.until(io._handles[-1].done)
+            plugin.save_checkpoint({"a": 7}, self.at("step-7"))
+        self.until(plugin._handles[-1].done)
         with self.assertRaises(holdfast.Conflict):
-            io.save_checkpoint({"a": 8}, self.at("step-8"))
+            plugin.save_checkpoint({"a": 8}, self.at("step-8"))
         self.assertEqual(self.versions(), [5, 6])
 
     def test_the_end_waits_and_raises_what_failed(self) -> None:
-        io = CheckpointIO()
-        io.save_checkpoint({"a": 5}, self.at("step-5"))
-        io.teardown()
+        plugin = CheckpointIO()
+        plugin.save_checkpoint({"a": 5}, self.at("step-5"))
+        plugin.teardown()
         self.assertEqual(self.versions(), [5])
         with mock.patch.object(Run, "save", _at_version(5)):
-            io.save_checkpoint({"a": 6}, self.at("step-6"))
+            plugin.save_checkpoint({"a": 6}, self.at("step-6"))
         with self.assertRaises(holdfast.Conflict):
-            io.teardown()
+            plugin.teardown()
         waiting = CheckpointIO(waits=True)
         waiting.save_checkpoint({"a": 9}, self.at("step-9"))
         self.assertEqual(waiting.load_checkpoint(self.at("latest")), {"a": 9})
@@ -188,7 +199,7 @@ class Fitting(LightningCase):
 
 class BadInput(LightningCase):
     def test_paths(self) -> None:
-        io = CheckpointIO()
+        plugin = CheckpointIO()
         refused = [
             (self.at("last.ckpt"), "has no version"),
             (self.at("epoch=1-loss=0.12.ckpt"), "has no version"),
@@ -199,22 +210,22 @@ class BadInput(LightningCase):
             ("s3://bucket/run/step-1", "in no run"),
         ]
         for path, why in refused:
-            for ask in (lambda: io.save_checkpoint({}, path), lambda: io.load_checkpoint(path)):
+            for ask in (lambda: plugin.save_checkpoint({}, path), lambda: plugin.load_checkpoint(path)):
                 with self.assertRaisesRegex(holdfast.InvalidArgument, why, msg=str(path)):
                     ask()
         with self.assertRaisesRegex(holdfast.InvalidArgument, "can only be loaded"):
-            io.save_checkpoint({}, self.at("latest"))
+            plugin.save_checkpoint({}, self.at("latest"))
         with self.assertRaisesRegex(holdfast.InvalidArgument, "storage_options"):
-            io.save_checkpoint({}, self.at("step-1"), storage_options={})
+            plugin.save_checkpoint({}, self.at("step-1"), storage_options={})
 
     def test_what_is_missing_and_what_another_program_saved(self) -> None:
-        io = CheckpointIO()
+        plugin = CheckpointIO()
         for path in (self.at("step-1"), self.at("latest")):
             with self.assertRaises(FileNotFoundError):
-                io.load_checkpoint(path)
+                plugin.load_checkpoint(path)
         self.save(1, **{".metadata": b"x", "__0_0.distcp": b"y"})
         with self.assertRaisesRegex(holdfast.Unsupported, "version 1 is no checkpoint of Lightning.*distcp"):
-            io.load_checkpoint(self.at("step-1"))
+            plugin.load_checkpoint(self.at("step-1"))
         with self.assertRaisesRegex(holdfast.Unsupported, "no checkpoint of Lightning"):
             self.fit(1)
 
