@@ -21,6 +21,8 @@ from ._dcp import METADATA, METADATA_TMP, files_named_by, refuse_other_ranks
 from ._pending import Key, PendingFile, commit, pending
 
 _DCP_FILE = re.compile(r"^__\d+_\d+\.distcp$")
+# Options that all its file systems take.
+_OF_FSSPEC = {"asynchronous", "listings_expiry_time", "loop", "max_paths", "use_listings_cache"}
 _owners = itertools.count()
 
 
@@ -70,6 +72,9 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         timeout: float = 30.0,
         **more: Any,
     ) -> None:
+        unknown = sorted(set(more) - _OF_FSSPEC)
+        if unknown:
+            raise InvalidArgument(f"{', '.join(unknown)}: expected agent, attempt, start, timeout")
         super().__init__(**more)
         self._options = Options(agent, start, attempt, timeout)
         self._owner = next(_owners)
@@ -134,6 +139,12 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         except FileNotFoundError:
             return False
         return True
+
+    def isdir(self, path: str) -> bool:
+        return self._type(path) == "directory"
+
+    def isfile(self, path: str) -> bool:
+        return self._type(path) == "file"
 
     def created(self, path: str) -> datetime:
         """When the version was committed, by the clock of the store."""
@@ -255,6 +266,13 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if not _is_visible(found):
             raise FileNotFoundError(f"{where} is {found.state} and cannot be loaded")
         return found, files
+
+    def _type(self, path: str) -> Optional[str]:
+        """``None``: it is not there. Other errors than that are raised, as by ``exists``."""
+        try:
+            return str(self.info(path)["type"])
+        except FileNotFoundError:
+            return None
 
     def _newest(self, place: Place) -> Checkpoint:
         found = self._reader(place).latest()

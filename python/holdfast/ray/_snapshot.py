@@ -7,7 +7,8 @@ import math
 from typing import Any, Optional
 
 from .._framework_ids import version_in, version_name
-from ..errors import NotFound, Unsupported
+from .._link import log
+from ..errors import InvalidArgument, NotFound, Unsupported
 from ..run import Run
 
 
@@ -63,6 +64,9 @@ def keep_metrics(run: Run, data: bytes) -> None:
     except NotFound:
         # Retention was faster.
         pass
+    except InvalidArgument as error:
+        # Too many, or a name that is too long. The checkpoint itself is committed.
+        log.warning("the metrics of version %d are not kept: %s", version, error)
 
 
 def _is_metric(value: Any) -> bool:

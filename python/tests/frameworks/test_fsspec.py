@@ -77,12 +77,13 @@ class Reading(FsspecCase):
         self.save(1, a=b"1")
         for parts in (["step-2"], ["step-2", "a"], ["step-1", "b"], ["step-1", "a", "b"]):
             self.assertFalse(self.fs.exists(self.at(*parts)), parts)
+            self.assertFalse(self.fs.isdir(self.at(*parts)) or self.fs.isfile(self.at(*parts)), parts)
             with self.assertRaises(FileNotFoundError):
                 self.fs.ls(self.at(*parts))
         with self.assertRaisesRegex(FileNotFoundError, "'b'"):
             self.fs.open(self.at("step-1", "b"))
         gone: Any = fsspec.filesystem("holdfast", agent=self.path("none.sock"), timeout=0.1)
-        for ask in (gone.exists, gone.isdir, gone.ls):
+        for ask in (gone.exists, gone.isdir, gone.isfile, gone.ls):
             with self.assertRaises(holdfast.AgentUnavailable):
                 ask(self.at("step-1"))
 
@@ -204,7 +205,7 @@ class BadInput(FsspecCase):
     def test_paths(self) -> None:
         refused = [
             ("holdfast://prod/final", "'final' has no version"),
-            ("holdfast://prod/latest", "latest_url"),
+            ("holdfast://prod/latest/a", "latest_url"),
             ("holdfast://prod/epoch=1-loss=0.12.ckpt", "has no version"),
             ("holdfast:///step-1", "names no run"),
             ("holdfast:/prod/step-1", "removed a slash"),
@@ -221,6 +222,12 @@ class BadInput(FsspecCase):
                 self.fs.open(path)
         with self.assertRaisesRegex(holdfast.InvalidArgument, "the run as well"):
             self.fs.ls("holdfast://")
+
+    def test_options(self) -> None:
+        with self.assertRaisesRegex(holdfast.InvalidArgument, "run: expected agent, attempt, start, timeout"):
+            fsspec.filesystem("holdfast", run="s3://bucket/run")
+        with self.assertRaisesRegex(holdfast.InvalidArgument, "timeout"):
+            fsspec.filesystem("holdfast", timeout=0).ls(self.base)
 
     def test_names_that_hold_a_version(self) -> None:
         from holdfast._framework_ids import version_in

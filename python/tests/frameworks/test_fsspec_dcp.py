@@ -148,7 +148,7 @@ class Dcp(FsspecCase):
         ]
         try:
             for rank in ranks:
-                printed, _ = rank.communicate(timeout=90)
+                printed, _ = rank.communicate(timeout=180)
                 self.assertRegex(printed, r"Unsupported: '__1_0.distcp'.*holdfast.torch", printed)
         finally:
             for rank in ranks:

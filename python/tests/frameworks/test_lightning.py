@@ -187,7 +187,7 @@ class Fitting(LightningCase):
             for rank in range(size)
         ]
         try:
-            printed = [rank.communicate(timeout=90) for rank in ranks]
+            printed = [rank.communicate(timeout=180) for rank in ranks]
         finally:
             for one in ranks:
                 one.kill()

@@ -137,13 +137,17 @@ class Files(RayCase):
         names = [one["checkpoint_dir_name"] for one in found["checkpoint_results"]]
         self.assertEqual((names, found["current_report_index"]), (["step-1", "step-10"], 2))
 
-    def test_metrics_of_a_version_that_is_gone_are_dropped(self) -> None:
+    def test_metrics_that_cannot_be_kept_are_dropped(self) -> None:
         self.save(1, a=b"1")
         with self.connect(writer=None) as run:
             for told in (
                 {"latest_checkpoint_result": {"checkpoint_dir_name": "step-9", "metrics": {"a": 1}}},
                 {"latest_checkpoint_result": None},
             ):
+                _snapshot.keep_metrics(run, json.dumps(told).encode())
+            many = {f"m{index}": index for index in range(300)}
+            told = {"latest_checkpoint_result": {"checkpoint_dir_name": "step-1", "metrics": many}}
+            with self.assertLogs("holdfast", "WARNING"):
                 _snapshot.keep_metrics(run, json.dumps(told).encode())
             self.assertEqual([one.metrics for one in run.versions()], [{}])
 
@@ -184,14 +188,15 @@ class Files(RayCase):
     def test_rotation_removes_nothing_and_all_other_changes_are_refused(self) -> None:
         self.save(1, a=b"1")
         ray_storage.delete_fs_path(self.files, "/name/step-1")
-        for change in (
+        changes: list[Any] = [
             lambda: self.files.delete_file("/name/step-1/a"),
             lambda: self.files.delete_dir_contents("/name/step-1"),
             lambda: self.files.delete_dir_contents("/", accept_root_dir=True),
             lambda: self.files.move("/name/step-1/a", "/name/step-1/b"),
             lambda: self.files.copy_file("/name/step-1/a", "/name/step-1/b"),
             lambda: self.files.open_append_stream("/name/step-1/a"),
-        ):
+        ]
+        for change in changes:
             with self.assertRaisesRegex(holdfast.Unsupported, "never change"):
                 change()
         self.assertEqual(self.read("/name/step-1/a"), b"1")
