@@ -47,7 +47,9 @@ def files_named_by(metadata: bytes, files: Mapping[str, bytes]) -> set[str]:
     places = found.storage_data
     for index in _indices(found.state_dict_metadata):
         if index not in places:
-            raise Incomplete(f"no file holds {index.fqn!r}: DCP could not write it; nothing was committed")
+            raise Incomplete(
+                f"no file holds {index.fqn!r}: DCP could not write it; nothing was committed"
+            )
     for index, place in places.items():
         refuse_other_ranks(place.relative_path)
         size = len(files.get(place.relative_path, b""))
@@ -77,7 +79,9 @@ def _load(metadata: bytes) -> Any:
         found.storage_data.items()
         found.state_dict_metadata.items()
     except Exception as error:
-        raise InvalidArgument(f"{METADATA_TMP} is not the metadata of a checkpoint of DCP: {error}") from error
+        raise InvalidArgument(
+            f"{METADATA_TMP} is not the metadata of a checkpoint of DCP: {error}"
+        ) from error
     return found
 
 

@@ -18,6 +18,7 @@ from ..checkpoint import Checkpoint, File
 from ..errors import InvalidArgument, NotFound, Unsupported
 from ..run import Run
 from ._dcp import METADATA, METADATA_TMP, files_named_by, refuse_other_ranks
+from ._entries import directory_entry, entries_in, file_entry, is_visible
 from ._pending import Key, PendingFile, commit, pending
 
 _DCP_FILE = re.compile(r"^__\d+_\d+\.distcp$")
@@ -102,10 +103,10 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise InvalidArgument(f"{SCHEME}://: expected the run as well, as in {SCHEME}://ALIAS")
         if place.version is None:
             with _as_os_errors(path):
-                found = [one for one in self._reader(place).versions() if _is_visible(one)]
-            entries = [_directory(f"{base}/{version_name(one.version)}", one) for one in found]
+                found = [one for one in self._reader(place).versions() if is_visible(one)]
+            entries = [directory_entry(f"{base}/{version_name(one.version)}", one) for one in found]
         else:
-            entries = _entries(base, place, *self._details(place))
+            entries = entries_in(base, place, *self._details(place))
         return entries if detail else sorted(entry["name"] for entry in entries)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -114,22 +115,22 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         # One call reads of one version. Several, as of a directory, could read of two.
         if slash and last == LATEST and place_of(run).version is None:
             with _as_os_errors(path):
-                return _directory(base, self._newest(place_of(run)))
+                return directory_entry(base, self._newest(place_of(run)))
         place = place_of(path)
         if not place.run:
-            return _directory("")
+            return directory_entry("")
         if place.version is None:
             with _as_os_errors(path):
                 self._reader(place).versions(limit=1)
-            return _directory(base)
+            return directory_entry(base)
         checkpoint, files = self._details(place)
         if not place.name:
-            return _directory(base, checkpoint)
+            return directory_entry(base, checkpoint)
         for file in files:
             if file.name == place.name:
-                return _file(base, file, checkpoint)
+                return file_entry(base, file, checkpoint)
         if any(file.name.startswith(f"{place.name}/") for file in files):
-            return _directory(base, checkpoint)
+            return directory_entry(base, checkpoint)
         raise FileNotFoundError(f"{self.unstrip_protocol(base)}: version {place.version} has no such file")
 
     def exists(self, path: str, **_: Any) -> bool:
@@ -169,7 +170,9 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
             with _as_os_errors(path):
                 return self._reader(place).open(place.name, place.version)
         if mode not in ("wb", "xb"):
-            raise Unsupported(f"{path}: mode {mode!r}: files are written once, with 'wb', and read with 'rb'")
+            raise Unsupported(
+                f"{path}: mode {mode!r}: files are written once, with 'wb', and read with 'rb'"
+            )
         refuse_other_ranks(place.name)
         is_of_dcp = _DCP_FILE.match(place.name) or place.name == METADATA_TMP
         if not self._intrans and not is_of_dcp:
@@ -204,7 +207,9 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         files = pending.files(key)
         pending.remove(key)
         if source.name not in files:
-            raise FileNotFoundError(f"{path1} was not written, or another save of the version has begun since")
+            raise FileNotFoundError(
+                f"{path1} was not written, or another save of the version has begun since"
+            )
         metadata = files[source.name]
         needed = {name: files[name] for name in sorted(files_named_by(metadata, files))}
         commit(key, {**needed, target.name: metadata}, self._options)
@@ -244,7 +249,9 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         versions: dict[Key, dict[str, bytes]] = {}
         for file in files:
             if file.data is None:
-                raise InvalidArgument(f"{file.file_name!r} is still open at the end of the transaction")
+                raise InvalidArgument(
+                    f"{file.file_name!r} is still open at the end of the transaction"
+                )
             versions.setdefault(file.key, {})[file.file_name] = file.data
         for key in sorted(versions):
             commit(key, versions[key], self._options)
@@ -255,7 +262,8 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         except FileNotFoundError:
             return
         raise FileExistsError(
-            f"{SCHEME}://{self._strip_protocol(path)}: version {place.version} is committed, and its files never change; save another version"
+            f"{SCHEME}://{self._strip_protocol(path)}: version {place.version} is committed, and its files "
+            "never change; save another version"
         )
 
     def _details(self, place: Place) -> tuple[Checkpoint, list[File]]:
@@ -263,7 +271,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with _as_os_errors(where):
             run = self._reader(place)
             found, files = run._reader.details(place.version, run._begin())
-        if not _is_visible(found):
+        if not is_visible(found):
             raise FileNotFoundError(f"{where} is {found.state} and cannot be loaded")
         return found, files
 
@@ -308,44 +316,6 @@ def _file_place(path: str) -> Place:
             f"{path} names no file of a version; expected as in {SCHEME}://ALIAS/step-100/FILE{hint}"
         )
     return place
-
-
-def _is_visible(checkpoint: Checkpoint) -> bool:
-    """Whether it can be loaded. A rollback has left others behind."""
-    return checkpoint.state == "live" and not checkpoint.fields.get("isLeftBehind")
-
-
-def _directory(name: str, checkpoint: Optional[Checkpoint] = None) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": name, "size": 0, "type": "directory"}
-    if checkpoint is not None:
-        entry["created"] = checkpoint.committed_at_ms / 1000
-    return entry
-
-
-def _file(name: str, file: File, checkpoint: Checkpoint) -> dict[str, Any]:
-    return {
-        "name": name,
-        "size": file.size_bytes,
-        "type": "file",
-        "created": checkpoint.committed_at_ms / 1000,
-        "crc32c": file.crc32c,
-    }
-
-
-def _entries(base: str, place: Place, checkpoint: Checkpoint, files: list[File]) -> list[dict[str, Any]]:
-    """What is directly in a directory of a version, or the file itself."""
-    inside = f"{place.name}/" if place.name else ""
-    found: dict[str, dict[str, Any]] = {}
-    for file in files:
-        if file.name == place.name:
-            return [_file(base, file, checkpoint)]
-        if file.name.startswith(inside):
-            name, slash, _ = file.name[len(inside) :].partition("/")
-            full = f"{base}/{name}"
-            found[name] = _directory(full, checkpoint) if slash else _file(full, file, checkpoint)
-    if inside and not found:
-        raise FileNotFoundError(f"{SCHEME}://{base}: version {place.version} has no such file")
-    return list(found.values())
 
 
 @contextmanager

@@ -11,7 +11,7 @@
 from .._requirements import require
 
 #: The oldest version that the tests have run with.
-OLDEST_LIGHTNING = "2.6.0"
+OLDEST_LIGHTNING = "2.5.0"
 require("lightning", OLDEST_LIGHTNING, "lightning")
 
 from ._callback import ModelCheckpoint

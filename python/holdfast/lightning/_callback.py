@@ -32,7 +32,9 @@ class ModelCheckpoint(LightningModelCheckpoint):
             raise InvalidArgument(f"run: expected str, got {type(run).__name__}")
         place = place_of(run) if run.startswith(f"{SCHEME}:") else place_of(url(run))
         if place.version is not None or not place.run:
-            raise InvalidArgument(f"run: {run!r} is not a run; expected as in s3://bucket/run or {SCHEME}://ALIAS")
+            raise InvalidArgument(
+                f"run: {run!r} is not a run; expected as in s3://bucket/run or {SCHEME}://ALIAS"
+            )
         for name in ("dirpath", "save_last"):
             if options.get(name):
                 raise InvalidArgument(

@@ -19,7 +19,8 @@ class Target(NamedTuple):
 
 
 def target_of(path: Any) -> Target:
-    """``holdfast://RUN/step-100/checkpoint.ckpt``, ``…/step-100``, ``…/epoch=1-step=100.ckpt``, ``…/latest``.
+    """``holdfast://RUN/step-100/checkpoint.ckpt``, ``…/step-100``, ``…/epoch=1-step=100.ckpt``, or
+    ``…/latest``.
 
     ``InvalidArgument``: another path, or one without a version.
     """
@@ -38,5 +39,7 @@ def target_of(path: Any) -> Target:
     place = place_of(text)
     if place.version is None:
         hint = "; the latest is holdfast://RUN/latest" if place.run else ""
-        raise InvalidArgument(f"{text!r} names no version; expected as in {SCHEME}://ALIAS/step-100{hint}")
+        raise InvalidArgument(
+            f"{text!r} names no version; expected as in {SCHEME}://ALIAS/step-100{hint}"
+        )
     return Target(place.run, place.version, place.name or FILE)

@@ -28,10 +28,10 @@ _MODEL = "state_dict"
 class ModelParallelStrategy(LightningModelParallel):
     """Lightning's ``ModelParallelStrategy``, with checkpoints in the run that their path names.
 
-    Each rank saves and loads its shards by ``holdfast.torch``, also with another number of ranks. A save
-    returns when all ranks have copied their tensors, and waits first for the commit of the last save. If
-    that failed, it raises the error on all ranks. The end of ``fit`` waits for all commits, and raises what failed. Lightning's own makes a
-    local directory of a URL.
+    Each rank saves and loads its shards by ``holdfast.torch``, also with another number of ranks. A
+    save waits for the commit of the one before it, and raises its error on all ranks if it failed. It
+    returns when all ranks have copied their tensors. The end of ``fit`` waits for the last commit, and
+    raises what failed. Lightning's own strategy makes a local directory of a URL.
 
     ``options``: those of Lightning's, except ``save_distributed_checkpoint``. For FSDP use this with
     ``fully_shard`` in ``configure_model``. The agent is that of the environment (``HOLDFAST_AGENT``).
@@ -40,7 +40,9 @@ class ModelParallelStrategy(LightningModelParallel):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         if not self._save_distributed_checkpoint:
-            raise InvalidArgument("save_distributed_checkpoint: expected True; False assembles the model on rank 0")
+            raise InvalidArgument(
+                "save_distributed_checkpoint: expected True; False assembles the model on rank 0"
+            )
         #: The last save. It may be in progress.
         self._save: Optional[Future[Any]] = None
 

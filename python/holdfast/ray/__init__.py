@@ -14,7 +14,7 @@ from .._requirements import require
 
 #: The oldest versions that the tests have run with.
 OLDEST_RAY = "2.60.0"
-OLDEST_PYARROW = "26.0.0"
+OLDEST_PYARROW = "19.0.1"
 require("ray", OLDEST_RAY, "ray")
 require("pyarrow", OLDEST_PYARROW, "ray")
 

@@ -9,12 +9,13 @@ from typing import Any, Optional
 from .._framework_ids import version_in, version_name
 from .._link import log
 from ..errors import InvalidArgument, NotFound, Unsupported
+from ..fsspec._entries import is_visible
 from ..run import Run
 
 
 def of_run(run: Run) -> Optional[bytes]:
     """The list, in the form of the installed Ray. ``None``: nothing was committed."""
-    versions = [one for one in run.versions() if one.state == "live" and not one.fields.get("isLeftBehind")]
+    versions = [one for one in run.versions() if is_visible(one)]
     if not versions:
         return None
     try:
@@ -41,10 +42,11 @@ def of_run(run: Run) -> Optional[bytes]:
             timed_out_validation_checkpoint_dir_names=[],
             failed_validation_checkpoint_dir_names=[],
         )
-        text: str = state.json()
+        # Its older name is deprecated in pydantic 2.
+        dump: Any = getattr(state, "model_dump_json", None) or state.json
+        return str(dump()).encode()
     except (ImportError, ValueError, TypeError) as error:
         raise Unsupported(f"this version of Ray keeps its list of checkpoints otherwise: {error}") from error
-    return text.encode()
 
 
 def keep_metrics(run: Run, data: bytes) -> None:
