@@ -12,7 +12,7 @@ from typing import Any
 import ray
 
 #: Environment of this program: no reports to others, no files in the home directory.
-ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_V2_ENABLED": "1", "RAY_AUTH_MODE": "disabled"}
+ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
 
 
 def main(path: str, directory: str, steps: list[str]) -> None:

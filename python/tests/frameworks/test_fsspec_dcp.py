@@ -123,12 +123,14 @@ class Dcp(FsspecCase):
         self.assertEqual(self.versions(), [])
 
     def test_metadata_that_is_none_or_that_calls_a_function_is_refused(self) -> None:
-        for data in (b"no pickle", pickle.dumps(os.system), pickle.dumps({})):
+        calls = pickle.dumps(_Calls(self.path("called")))
+        for data in (b"no pickle", calls, pickle.dumps({})):
             self.fs.makedirs(self.at("step-1"))
             with self.fs.open(self.at("step-1", ".metadata.tmp"), "wb") as file:
                 file.write(data)
             with self.assertRaisesRegex(holdfast.InvalidArgument, "not the metadata"):
                 self.fs.rename(self.at("step-1", ".metadata.tmp"), self.at("step-1", ".metadata"))
+        self.assertFalse(os.path.exists(self.path("called")))
         with self.assertRaises(FileNotFoundError):
             self.fs.rename(self.at("step-1", ".metadata.tmp"), self.at("step-1", ".metadata"))
 
@@ -168,6 +170,16 @@ class Dcp(FsspecCase):
             self.load(1)
         with self.assertRaisesRegex(FileNotFoundError, "'.metadata'"):
             self.fs.open(self.at("step-1", ".metadata"))
+
+
+class _Calls:
+    """Its pickle makes a directory."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.path,)
 
 
 def _cut(put: Any) -> Any:

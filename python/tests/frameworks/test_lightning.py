@@ -21,6 +21,7 @@ from lightning.pytorch.plugins.io import AsyncCheckpointIO
 from lightning.pytorch.strategies import ModelParallelStrategy as LightningModelParallel
 
 import holdfast
+from holdfast._saving import Saver
 from holdfast.lightning import CheckpointIO, ModelCheckpoint, ModelParallelStrategy
 from holdfast.run import Run
 
@@ -144,6 +145,14 @@ class Fitting(LightningCase):
         self.assertEqual(self.versions(), [5])
         with mock.patch.object(Run, "save", _at_version(5)):
             plugin.save_checkpoint({"a": 6}, self.at("step-6"))
+        with self.assertRaises(holdfast.Conflict):
+            plugin.teardown()
+        with mock.patch.object(Run, "save", _at_version(5)):
+            plugin.save_checkpoint({"a": 6}, self.at("step-6"))
+        self.until(plugin._handles[-1].done)
+        # Its failure arrives when the next save has begun already.
+        with mock.patch.object(Saver, "raise_failure"):
+            plugin.save_checkpoint({"a": 8}, self.at("step-8"))
         with self.assertRaises(holdfast.Conflict):
             plugin.teardown()
         waiting = CheckpointIO(waits=True)

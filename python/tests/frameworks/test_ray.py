@@ -163,6 +163,9 @@ class Files(RayCase):
             files = holdfast.ray.filesystem(self.uri)
         with self.assertRaises(holdfast.AgentUnavailable):
             ray_storage.StorageContext("/", "name", files)
+        # A worker on another node only looks for Ray's marker.
+        with self.assertRaises(holdfast.AgentUnavailable):
+            files.get_file_info(_MARKER)
 
     def test_listings(self) -> None:
         self.save(1, **{"a": b"1", "dir/b": b"22"})
