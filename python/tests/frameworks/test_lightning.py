@@ -159,6 +159,26 @@ class Fitting(LightningCase):
         waiting.save_checkpoint({"a": 9}, self.at("step-9"))
         self.assertEqual(waiting.load_checkpoint(self.at("latest")), {"a": 9})
 
+    def test_all_ranks_load_the_version_that_rank_0_found(self) -> None:
+        plugin = CheckpointIO(waits=True)
+        for version in (1, 2):
+            plugin.save_checkpoint({"a": version}, self.at(f"step-{version}"))
+        sent: list[Any] = [1, None]
+
+        def broadcast(box: list[Any]) -> None:
+            box[:] = sent
+
+        with mock.patch.multiple(
+            torch.distributed,
+            is_initialized=lambda: True,
+            get_rank=lambda: 1,
+            broadcast_object_list=broadcast,
+        ):
+            self.assertEqual(plugin.load_checkpoint(self.at("latest")), {"a": 1})
+            sent[:] = [None, holdfast.Unavailable("gone")]
+            with self.assertRaises(holdfast.Unavailable):
+                plugin.load_checkpoint(self.at("latest"))
+
     def test_sharded_models_resume_on_another_number_of_ranks(self) -> None:
         first = self.fit_sharded(2, self.uri, 1)
         self.assertEqual(first[:2], [0, 4])
