@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional
 
 from ._connect import connect
 from ._link import log
-from .errors import HoldfastError
+from .errors import HoldfastError, InvalidArgument
 from .run import Run
 
 
@@ -28,21 +28,41 @@ class RunPool:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[tuple[str, bool, Options], Run] = {}
+        self._readers: dict[tuple[str, Options], Run] = {}
+        #: By run and agent.
+        self._writers: dict[tuple[str, Optional[str]], Run] = {}
         os.register_at_fork(after_in_child=self._forget)
 
     def reader(self, uri: str, options: Options) -> Run:
         """A run that disturbs no writer."""
-        return self._open(uri, False, options._replace(attempt=None))
+        key = uri, options._replace(attempt=None)
+        with self._lock:
+            run = self._readers.get(key)
+            if run is None:
+                run = self._readers[key] = _open(uri, None, options._replace(attempt=None))
+            return run
 
     def writer(self, uri: str, options: Options) -> Run:
-        """The only writer of its attempt."""
-        return self._open(uri, True, options)
+        """The only writer of its attempt. Others of this process share it.
+
+        ``InvalidArgument``: this process writes the run as another attempt.
+        """
+        key = uri, options.agent or os.environ.get("HOLDFAST_AGENT")
+        with self._lock:
+            run = self._writers.get(key)
+            if run is None:
+                run = self._writers[key] = _open(uri, (0, 1), options)
+            if options.attempt not in (None, run.attempt):
+                raise InvalidArgument(
+                    f"attempt: this process writes {uri} as attempt {run.attempt!r}, got {options.attempt!r}"
+                )
+            return run
 
     def close(self) -> None:
         """Leaves all runs. The next call opens them again."""
         with self._lock:
-            runs, self._runs = list(self._runs.values()), {}
+            runs = [*self._readers.values(), *self._writers.values()]
+            self._readers, self._writers = {}, {}
         for run in runs:
             try:
                 run.close()
@@ -50,25 +70,20 @@ class RunPool:
                 # At the end of the process there is no caller to raise it to.
                 log.error("%s: a save failed, and no later call has raised it: %s", run.uri, error)
 
-    def _open(self, uri: str, writes: bool, options: Options) -> Run:
-        key = uri, writes, options
-        with self._lock:
-            run = self._runs.get(key)
-            if run is None:
-                run = connect(
-                    uri,
-                    writer=(0, 1) if writes else None,
-                    attempt=options.attempt,
-                    agent=options.agent,
-                    start=options.start,
-                    timeout=options.timeout,
-                )
-                self._runs[key] = run
-            return run
-
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._runs = {}
+        self._readers, self._writers = {}, {}
+
+
+def _open(uri: str, writer: Optional[tuple[int, int]], options: Options) -> Run:
+    return connect(
+        uri,
+        writer=writer,
+        attempt=options.attempt,
+        agent=options.agent,
+        start=options.start,
+        timeout=options.timeout,
+    )
 
 
 runs = RunPool()

@@ -235,14 +235,31 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _rm(self, path: str) -> None:
         place = place_of(path)
-        if place.version is not None and pending.remove(self._key(place), place.name or None):
-            return
+        if place.version is not None:
+            was_pending = pending.remove(self._key(place), place.name or None)
+            if self._drop_from_transaction(place) or was_pending:
+                return
         if not self.exists(path):
             raise FileNotFoundError(f"{path} does not exist")
         raise Unsupported(
             f"{path} is not removed: the retention of the run removes versions, for example by keepLast "
             "in the agent's configuration, and a file goes with its version"
         )
+
+    def _drop_from_transaction(self, place: Place) -> bool:
+        """Whether a file of the transaction was dropped."""
+        if not self._intrans:
+            return False
+        files, key = self.transaction.files, self._key(place)
+        inside = f"{place.name}/" if place.name else ""
+        dropped = [
+            file
+            for file in files
+            if file.key == key and (file.file_name == place.name or file.file_name.startswith(inside))
+        ]
+        for file in dropped:
+            files.remove(file)
+        return bool(dropped)
 
     def _commit_all(self, files: list[PendingFile]) -> None:
         """``InvalidArgument``: a file is still open. Then nothing is committed."""

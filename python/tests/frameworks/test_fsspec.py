@@ -146,6 +146,30 @@ class Writing(FsspecCase):
             self.fs.pipe(self.at("step-2", "b"), b"b")
         self.assertEqual([path[-8:] for path in self.fs.find(self.base)], ["step-2/b"])
 
+    def test_what_was_removed_in_a_transaction_is_not_committed(self) -> None:
+        with self.fs.transaction:
+            for name in ("a", "b", "dir/c", "dir2/d"):
+                self.fs.pipe(self.at("step-1", name), b"x")
+            self.fs.pipe(self.at("step-2", "a"), b"x")
+            self.fs.rm(self.at("step-1", "b"))
+            self.fs.rm(self.at("step-1", "dir"), recursive=True)
+            self.fs.rm(self.at("step-2"), recursive=True)
+            with self.assertRaises(FileNotFoundError):
+                self.fs.rm(self.at("step-1", "b"))
+        names = [path.rpartition("/step-")[2] for path in self.fs.find(self.base)]
+        self.assertEqual(names, ["1/a", "1/dir2/d"])
+
+    def test_file_systems_of_a_process_share_its_writer(self) -> None:
+        given: list[dict[str, Any]] = [{}, {"timeout": 17}, {"agent": self.agent.socket}]
+        for version, options in enumerate(given):
+            fs: Any = fsspec.filesystem("holdfast", **options)
+            with fs.transaction:
+                fs.pipe(self.at(f"step-{version}", "a"), b"x")
+        self.assertEqual(len(self.fs.ls(self.base)), 3)
+        other: Any = fsspec.filesystem("holdfast", attempt="other")
+        with self.assertRaisesRegex(holdfast.InvalidArgument, "writes .* as attempt"), other.transaction:
+            other.pipe(self.at("step-9", "a"), b"x")
+
     def test_files_of_a_committed_version_never_change(self) -> None:
         self.save(1, a=b"1")
         with self.assertRaisesRegex(FileExistsError, "version 1 is committed"), self.fs.transaction:
