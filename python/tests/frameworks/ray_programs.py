@@ -12,7 +12,12 @@ from typing import Any
 import ray
 
 #: Environment of this program: no reports to others, no files in the home directory.
-ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",
+    # Seconds. By default the driver learns late that a program has ended.
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
+}
 
 
 def main(path: str, directory: str, steps: list[str]) -> None:
