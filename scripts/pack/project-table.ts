@@ -10,6 +10,8 @@ export interface PythonProject {
   readonly classifiers: readonly string[];
   readonly scripts: Readonly<Record<string, string>>;
   readonly 'optional-dependencies': Readonly<Record<string, readonly string[]>>;
+  /** By the name of their group: what other packages find of this one. */
+  readonly 'entry-points': Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
 const FIELDS = [
@@ -34,10 +36,19 @@ export function parseProject(text: string): PythonProject {
     } else if (current && line !== '') Object.assign(current, parseLine(line));
   }
   const { '': own, ...below } = Object.fromEntries(tables);
-  const project: Record<string, unknown> = { ...own, ...below };
+  const project: Record<string, unknown> = { ...own, ...below, 'entry-points': entryPoints(tables) };
   const missing = FIELDS.filter((field) => project[field] === undefined);
   if (missing.length > 0) throw new Error(`pyproject.toml has no ${missing.join(', ')}`);
   return project as unknown as PythonProject;
+}
+
+/** Tables such as `entry-points."fsspec.specs"`. */
+function entryPoints(tables: ReadonlyMap<string, Record<string, unknown>>): Record<string, unknown> {
+  const groups = [...tables].flatMap(([name, table]) => {
+    const [, group] = /^entry-points\.(.+)$/.exec(name) ?? [];
+    return group === undefined ? [] : [[group.replace(/^"(.+)"$/, '$1'), table]];
+  });
+  return Object.fromEntries(groups);
 }
 
 function parseLine(line: string): Record<string, unknown> {

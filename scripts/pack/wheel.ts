@@ -61,8 +61,17 @@ function writeFacts(root: string, directory: string, project: PythonProject): vo
   writeFileSync(join(directory, 'METADATA'), `${metadataOf(project)}\n${readme}`);
   const wheel = ['Wheel-Version: 1.0', 'Generator: holdfast', 'Root-Is-Purelib: true', `Tag: ${TAG}`];
   writeFileSync(join(directory, 'WHEEL'), `${wheel.join('\n')}\n`);
-  const scripts = Object.entries(project.scripts).map(([name, place]) => `${name} = ${place}\n`);
-  writeFileSync(join(directory, 'entry_points.txt'), `[console_scripts]\n${scripts.join('')}`);
+  writeFileSync(join(directory, 'entry_points.txt'), entryPointsOf(project));
+}
+
+/** The file by which pip makes commands, and other packages find what this one has for them. */
+export function entryPointsOf(project: PythonProject): string {
+  const groups = Object.entries({ console_scripts: project.scripts, ...project['entry-points'] });
+  const sections = groups.map(([group, places]) => {
+    const lines = Object.entries(places).map(([name, place]) => `${name} = ${place}\n`);
+    return `[${group}]\n${lines.join('')}`;
+  });
+  return sections.join('\n');
 }
 
 function metadataOf(project: PythonProject): string {

@@ -1,0 +1,46 @@
+"""What listings hold."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from .._framework_ids import SCHEME, Place
+from ..checkpoint import Checkpoint, File
+
+
+def is_visible(checkpoint: Checkpoint) -> bool:
+    """Whether it can be loaded. A rollback has left others behind."""
+    return checkpoint.state == "live" and not checkpoint.fields.get("isLeftBehind")
+
+
+def directory_entry(name: str, checkpoint: Optional[Checkpoint] = None) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": name, "size": 0, "type": "directory"}
+    if checkpoint is not None:
+        entry["created"] = checkpoint.committed_at_ms / 1000
+    return entry
+
+
+def file_entry(name: str, file: File, checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "name": name,
+        "size": file.size_bytes,
+        "type": "file",
+        "created": checkpoint.committed_at_ms / 1000,
+        "crc32c": file.crc32c,
+    }
+
+
+def entries_in(base: str, place: Place, checkpoint: Checkpoint, files: list[File]) -> list[dict[str, Any]]:
+    """What is directly in a directory of a version, or the file itself."""
+    inside = f"{place.name}/" if place.name else ""
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        if file.name == place.name:
+            return [file_entry(base, file, checkpoint)]
+        if file.name.startswith(inside):
+            name, slash, _ = file.name[len(inside) :].partition("/")
+            full = f"{base}/{name}"
+            found[name] = directory_entry(full, checkpoint) if slash else file_entry(full, file, checkpoint)
+    if inside and not found:
+        raise FileNotFoundError(f"{SCHEME}://{base}: version {place.version} has no such file")
+    return list(found.values())

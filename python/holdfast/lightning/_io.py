@@ -1,0 +1,129 @@
+"""The ``CheckpointIO`` of Lightning."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Optional
+
+import torch
+import torch.distributed
+from lightning.fabric.plugins.io.checkpoint_io import CheckpointIO as LightningIO
+
+from .._run_pool import Options, runs
+from ..errors import HoldfastError, InvalidArgument, NotFound, Unsupported
+from ..handle import Handle
+from ._places import Target, target_of
+
+
+class CheckpointIO(LightningIO):
+    """Saves Lightning's checkpoints to the run that their path names: ``holdfast://RUN/…``.
+
+    A save returns when the agent has its bytes; it uploads and commits them while the training goes on.
+    If that fails, the next save raises the error, and saves nothing. The end of ``fit`` waits for all
+    commits, and raises what failed. ``waits``: each save waits for its commit.
+
+    Rotation removes nothing: what was resumed from must not go. The retention of the run removes
+    versions. Do not wrap this in ``AsyncCheckpointIO``: it copies all tensors once more.
+
+    ``timeout``: seconds until a save has to be committed. ``attempt``: as for ``holdfast.connect``. The
+    agent is that of the environment (``HOLDFAST_AGENT``).
+    """
+
+    def __init__(
+        self,
+        *,
+        waits: bool = False,
+        timeout: Optional[float] = None,
+        attempt: Optional[str] = None,
+    ) -> None:
+        self._waits = waits
+        self._timeout = timeout
+        self._options = Options(attempt=attempt)
+        self._handles: list[Handle] = []
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: Any, storage_options: Optional[Any] = None
+    ) -> None:
+        """``Conflict``: the version is committed. ``InvalidArgument``: the path has no version."""
+        if storage_options is not None:
+            raise InvalidArgument("storage_options: expected None; CheckpointIO takes the options")
+        target = target_of(path)
+        if target.version is None:
+            raise InvalidArgument(f"{path}: 'latest' can only be loaded; name a version")
+        run = runs.writer(target.run, self._options)
+        data = io.BytesIO()
+        torch.save(checkpoint, data)
+        handle = run.save(
+            target.version,
+            buffers={target.name: data.getbuffer()},
+            metadata={"framework": "lightning"},
+            timeout=self._timeout,
+        )
+        if self._waits:
+            handle.wait("committed")
+        else:
+            # A failure stays until a call has raised it.
+            self._handles = [one for one in self._handles if one.state != "committed"] + [handle]
+
+    def load_checkpoint(
+        self, path: Any, map_location: Optional[Any] = None, weights_only: Optional[bool] = None
+    ) -> dict[str, Any]:
+        """``latest`` in place of a version is resolved once for all ranks, which all have to call this.
+
+        ``FileNotFoundError``: there is no such version. ``Unsupported``: another program saved it.
+        """
+        target = _resolved(target_of(path), self._options)
+        run = runs.reader(target.run, self._options)
+        try:
+            names = [file.name for file in run.files(target.version)]
+        except NotFound as error:
+            raise FileNotFoundError(f"{path}: {error.message}") from error
+        if target.name not in names:
+            raise Unsupported(
+                f"{path}: version {target.version} is no checkpoint of Lightning: it has no file "
+                f"{target.name!r}, and {len(names)} others ({', '.join(names[:5])})",
+                {"version": target.version},
+            )
+        with run.open(target.name, target.version) as file:
+            loaded: dict[str, Any] = torch.load(
+                file, map_location=map_location, weights_only=weights_only
+            )
+        return loaded
+
+    def remove_checkpoint(self, path: Any) -> None:
+        """Removes nothing: see the class."""
+        target_of(path)
+
+    def teardown(self) -> None:
+        """Waits for the commits of all saves. Raises the first failure."""
+        handles, self._handles = self._handles, []
+        failure: Optional[HoldfastError] = None
+        for handle in handles:
+            try:
+                handle.wait("committed")
+            except HoldfastError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+
+def _resolved(target: Target, options: Options) -> Target:
+    """All ranks load the same version, also if a commit comes between."""
+    if target.version is not None:
+        return target
+    found: list[Any] = [None, None]
+    is_group = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if not is_group or torch.distributed.get_rank() == 0:
+        try:
+            latest = runs.reader(target.run, options).latest()
+            found[0] = None if latest is None else latest.version
+        except HoldfastError as error:
+            # The other ranks wait for an answer.
+            found[1] = error
+    if is_group:
+        torch.distributed.broadcast_object_list(found)
+    if found[1] is not None:
+        raise found[1]
+    if found[0] is None:
+        raise FileNotFoundError(f"{target.run}: nothing was committed")
+    return target._replace(version=found[0])
