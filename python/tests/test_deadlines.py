@@ -115,10 +115,9 @@ class Frozen(FakeAgentCase):
     def test_a_first_save_of_a_process_ends_as_soon(self) -> None:
         self.run_._saver.forget()
         self.freeze()
-        save = lambda: self.run_.save(3, buffers={"a": b"3"}, timeout=0.5)  # noqa: E731
         begin = self.clock.now
         with self.assertRaises(holdfast.AgentUnavailable):
-            save()
+            self.run_.save(3, buffers={"a": b"3"}, timeout=0.5)
         self.assertLessEqual(self.clock.now - begin, 0.5 + GRACE + 0.01)
 
     def test_a_wait_bears_an_agent_that_is_away_for_the_timeout_of_the_run(self) -> None:

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { cachedBuild, ServerUnavailable, say } from '../servers/cached-build.ts';
+import { testConfig } from '../servers/config.ts';
 import { interpreter } from './interpreters.ts';
 import { buildEnvironment } from './python-program.ts';
 
@@ -22,6 +23,9 @@ export async function torchProgram(): Promise<string> {
 }
 
 async function build(directory: string): Promise<void> {
+  // A first run of the tests is not expected to download so much.
+  if (!testConfig(process.env).requiredSuites.has('torch'))
+    throw new ServerUnavailable(`${TORCH_TITLE} takes 5.5 GB; HOLDFAST_REQUIRE=torch prepares it`);
   const python = interpreter(PYTHON_VERSION);
   if (python === undefined)
     throw new ServerUnavailable(

@@ -58,8 +58,8 @@ export class OpenedSources {
   }
 
   /**
-   * All or none. Resolves to the files, each of the trainer's own with its state: whoever opens
-   * them again finds out whether they have changed since. Staged files only their trainer writes.
+   * All or none. Resolves to the files, each of the trainer's own with its state, by which another
+   * agent sees that it has changed since. Staged files only their trainer writes.
    * `InvalidArgument`, `Denied`, `NotFound`: names the file. `SourceChanged`: it is not in the
    * given state. `Aborted`: closed meanwhile.
    */
