@@ -164,7 +164,8 @@ describe('where nothing can be built', () => {
     const lax = await new Program(PREPARE, { env }).ended;
     expect(lax.exitCode).toBe(0);
     expect(lax.stderr).toMatch(/MinIO cannot be had, so its tests will be SKIPPED: Go was not found/);
-    const strict = await new Program(PREPARE, { env: { ...env, HOLDFAST_REQUIRE: 's3' } }).ended;
+    expect(lax.stderr).toMatch(/PyTorch cannot be had, so its tests will be SKIPPED: .* takes 5\.5 GB/);
+    const strict = await new Program(PREPARE, { env: { ...env, HOLDFAST_REQUIRE: 's3,torch' } }).ended;
     expect(strict.exitCode).toBe(1);
     expect(strict.stderr).toMatch(/MinIO cannot be had, which HOLDFAST_REQUIRE asks for: Go was not found/);
     expect(strict.stderr).toMatch(/fake-gcs-server cannot be had, so its tests will be SKIPPED: Go was not/);
@@ -172,7 +173,7 @@ describe('where nothing can be built', () => {
       /Python with .* cannot be had, so its tests will be SKIPPED: Python 3\.9 or/,
     );
     expect(strict.stderr).toMatch(
-      /PyTorch cannot be had, so its tests will be SKIPPED: Python 3\.12 was not found; install it/,
+      /PyTorch cannot be had, which HOLDFAST_REQUIRE asks for: Python 3\.12 was not found; install it/,
     );
     expect(strict.stderr).toMatch(
       /etcd cannot be had, so its tests will be SKIPPED: etcd is not on the PATH, and .*install etcd-server/,
