@@ -10,9 +10,9 @@ import { flag, value, valueList } from '../option.ts';
 import { RETENTION_OPTIONS, rulesToSet } from '../retention-options.ts';
 import { usageError } from '../usage-error.ts';
 import { durationBetween, pairsToRecord, parseChoice, parseDeadline, parseGlob } from '../values.ts';
-import { parseRule } from '../watch/complete.ts';
-import { Folder, type FolderOptions } from '../watch/folder.ts';
+import type { Folder, FolderOptions } from '../watch/folder.ts';
 import { parsePattern } from '../watch/pattern.ts';
+import { parseRule } from '../watch/rule.ts';
 import type { Entry } from '../watch/tree.ts';
 
 const INTERVAL_MS = 2000;
@@ -81,6 +81,8 @@ async function runWatch(call: Call): Promise<CommandResult> {
     const time = formatRoughDuration(forMs);
     call.outlastSigterm(forMs, `holdfast: SIGTERM: watching continues for up to ${time}; Ctrl-C ends it`);
   }
+  // Loaded here, so that `--help` does not wait for what it needs.
+  const { Folder } = await import('../watch/folder.ts');
   const stop = new AbortController();
   const signal = AbortSignal.any([call.signal, stop.signal]);
   const folders = pairs.map(

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { Completeness, parseRule } from './complete.ts';
+import { Completeness } from './complete.ts';
 import { parsePattern } from './pattern.ts';
+import { parseRule } from './rule.ts';
 import type { Entry } from './tree.ts';
 
 function directory(): string {

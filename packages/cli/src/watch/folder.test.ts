@@ -15,9 +15,9 @@ import type { LocalFiles, RandomSource } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { type FaultPlan, FaultyStore, refuse } from '@holdfast/testkit';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Rule } from './complete.ts';
 import { Folder } from './folder.ts';
 import { parsePattern } from './pattern.ts';
+import type { Rule } from './rule.ts';
 
 const SETTINGS = { retryTimeoutMs: 100, recordTimeoutMs: 100 };
 

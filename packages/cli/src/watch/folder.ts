@@ -16,8 +16,9 @@ import {
 } from '@holdfast/core/contract';
 import { errnoOf, fileError, localFiles } from '@holdfast/local-files';
 import { Claim } from './claim.ts';
-import { Completeness, type Rule } from './complete.ts';
+import { Completeness } from './complete.ts';
 import type { Pattern } from './pattern.ts';
+import type { Rule } from './rule.ts';
 import { type Entry, readTree } from './tree.ts';
 
 export interface FolderOptions {
