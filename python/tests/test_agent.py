@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import json
+import itertools
 import os
 import socket
 import time
@@ -172,8 +173,11 @@ class Checkpoints(RealAgentCase):
         run = self.connect()
         run.save(1, buffers={"a": b"12345"}).wait()
         run.restore(self.path("to"))
-        # What was there when the call began is not known any more.
-        with mock.patch.object(_reader, "_is_free", return_value=True):
+        # What was there when the call began is not known any more, nor which agent.
+        pids = itertools.count()
+        with mock.patch.object(_reader, "_is_free", return_value=True), mock.patch.object(
+            _reader.Reader, "_agent", lambda *_: next(pids)
+        ):
             self.assertEqual(run.restore(self.path("to")).file_count, 1)
             with open(self.path("to", "mine"), "w", encoding="utf-8"):
                 pass

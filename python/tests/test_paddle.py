@@ -53,7 +53,7 @@ class Election(RealAgentCase):
 
     def test_a_yes_that_comes_too_late_is_an_error(self) -> None:
         client = self.client()
-        times = iter([0.0, 0.0, 60.0])
+        times = iter([0.0, 60.0])
         with mock.patch("holdfast.run.time") as clock:
             clock.monotonic = lambda: next(times)
             with mock.patch.object(_reader.Reader, "elect", return_value=True):
