@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import array
-import json
 import itertools
+import json
 import os
 import socket
 import time
