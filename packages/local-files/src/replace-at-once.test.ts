@@ -9,6 +9,7 @@ import { type Processes, processText } from './processes.ts';
 import {
   code,
   directory,
+  eachInNewDirectory,
   files,
   GONE,
   hidden,
@@ -17,6 +18,8 @@ import {
   put,
   restore,
 } from './replacing.testing.ts';
+
+eachInNewDirectory();
 
 describe('another program, while a restore replaces a directory', () => {
   it('looks again before it moves anything: what was put there meanwhile stays', async () => {

@@ -22,6 +22,7 @@ import { processText } from './processes.ts';
 import {
   code,
   directory,
+  eachInNewDirectory,
   files,
   GONE,
   hidden,
@@ -33,6 +34,8 @@ import {
   restore,
 } from './replacing.testing.ts';
 import { inspectTarget } from './target.ts';
+
+eachInNewDirectory();
 
 describe('replace: true', () => {
   it('takes the place of what a target has put there, again and again, and leaves one note', async () => {

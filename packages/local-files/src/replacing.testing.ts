@@ -27,11 +27,15 @@ export const LIVING: Processes = {
 
 export let parent: string;
 export let directory: string;
-beforeEach(() => {
-  parent = mkdtempSync(join(tmpdir(), 'holdfast-replace-'));
-  directory = join(parent, 'ckpt');
-});
-afterEach(() => rmSync(parent, { recursive: true, force: true }));
+
+/** Each file calls it: files that share a process import this module once. */
+export function eachInNewDirectory(): void {
+  beforeEach(() => {
+    parent = mkdtempSync(join(tmpdir(), 'holdfast-replace-'));
+    directory = join(parent, 'ckpt');
+  });
+  afterEach(() => rmSync(parent, { recursive: true, force: true }));
+}
 
 export function put(name: string, value = name): void {
   mkdirSync(dirname(join(parent, name)), { recursive: true });
