@@ -13,12 +13,12 @@ from .errors import InvalidArgument
 SCHEME = "holdfast"
 LATEST = "latest"
 # A URL that a path library has normalized: `Path("s3://a/b")` prints as `s3:/a/b`.
-_EATEN_SLASH = re.compile(r"^[a-z][a-z0-9+.-]*:/(?!/)")
+EATEN_SLASH = re.compile(r"^[a-z][a-z0-9+.-]*:/(?!/)")
 _RAW_URI = re.compile(r"^[a-z][a-z0-9+.-]*:(?://|$)")
 # Lightning appends `-v1` to a name that exists, so a number behind "step" comes first.
 _STEP = re.compile(r"^(?:.*[^a-z])?(?:global_)?step[=_-]?([0-9]+)(?![0-9.])", re.IGNORECASE)
 # Behind a point it would be the end of a fraction.
-_NUMBER_AT_END = re.compile(r"^(?:.*[^0-9.])?([0-9]+)$")
+NUMBER_AT_END = re.compile(r"^(?:.*[^0-9.])?([0-9]+)$")
 _SUFFIX = re.compile(r"\.(?:ckpt|pt|pth)$")
 
 
@@ -59,13 +59,13 @@ def version_name(version: int) -> str:
 def version_in(name: str) -> Optional[int]:
     """``step-100``, ``100``, ``epoch=1-step=100.ckpt``: 100. ``None``: there is no version in it."""
     stem = _SUFFIX.sub("", name)
-    found = _STEP.match(stem) or _NUMBER_AT_END.match(stem)
+    found = _STEP.match(stem) or NUMBER_AT_END.match(stem)
     return None if found is None else check_version(int(found.group(1)))
 
 
 def refuse_eaten_slash(path: str) -> None:
     """``InvalidArgument``: the path was a URL. Stock code would take it for a local directory."""
-    if _EATEN_SLASH.match(path):
+    if EATEN_SLASH.match(path):
         raise InvalidArgument(
             f"{path!r} was a URL before pathlib removed a slash; pass it as str"
         )

@@ -13,6 +13,8 @@ import { usageError } from './usage-error.ts';
 import {
   durationBetween,
   parseChoice,
+  parseDeadline,
+  parseGlob,
   parseLife,
   parseMeta,
   parseMetric,
@@ -141,4 +143,21 @@ export const limitRate = value(
   '--limit-rate <rate>',
   'most payload to send in a second, such as 50MiB/s; default: no limit',
   parseRate,
+);
+
+export const exclude = valueList(
+  '--exclude <glob>',
+  'leave these out of DIR, such as "**/*.tmp" or "cache"; may be repeated',
+  parseGlob,
+);
+export const links = value(
+  '--links <what>',
+  'symbolic links in DIR: refuse (the default), skip, or follow, which saves what they lead to',
+  parseChoice(['refuse', 'skip', 'follow']),
+  ['refuse', 'skip', 'follow'],
+);
+export const afterSigterm = value(
+  '--after-sigterm <duration>',
+  'continue for this long after SIGTERM, such as 25s; default: SIGTERM ends it as Ctrl-C does',
+  parseDeadline,
 );

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import pickle
 from typing import Any, Callable, NamedTuple, Optional, TypeVar, cast
 
 import torch.distributed as dist
 
-from ..errors import InvalidConfig, Unexpected
+from .._portable import portable
+from ..errors import InvalidConfig
 
 _T = TypeVar("_T")
 
@@ -40,7 +40,7 @@ class Nodes(NamedTuple):
         try:
             mine = work(), None
         except Exception as error:
-            mine = None, _portable(error)
+            mine = None, portable(error)
         answers = self.gather(mine)
         for _, failure in answers:
             if failure is not None:
@@ -61,15 +61,6 @@ def find_nodes() -> Nodes:
     if 0 not in leaders:
         raise InvalidConfig("LOCAL_RANK of rank 0 is not 0: it is not the first of its node")
     return alone._replace(leaders=leaders)
-
-
-def _portable(error: Exception) -> Exception:
-    """An error that can be sent: otherwise the other ranks would wait for this one."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return Unexpected(f"{type(error).__name__}: {error}")
-    return error
 
 
 def _local_rank() -> int:

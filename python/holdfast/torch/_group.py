@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 import weakref
 from typing import Any, Callable, NamedTuple, Optional, TypeVar
 
 import torch.distributed as dist
 
-from ..errors import HoldfastError, InvalidArgument
+from .._portable import portable
+from ..errors import InvalidArgument
 
 _T = TypeVar("_T")
 
@@ -38,7 +38,7 @@ class Ranks(NamedTuple):
             try:
                 found[0] = find()
             except Exception as error:
-                found[1] = _portable(error)
+                found[1] = portable(error)
         dist.broadcast_object_list(found, src=self.global_rank(0), group=self.group)
         if found[1] is not None:
             raise found[1]
@@ -55,20 +55,11 @@ class Ranks(NamedTuple):
             error = raised
         if not self.is_alone:
             errors: list[Any] = [None] * self.size
-            dist.all_gather_object(errors, _portable(error), group=self.group)
+            dist.all_gather_object(errors, error and portable(error), group=self.group)
             error = error or next((one for one in errors if one is not None), None)
         if error is not None:
             raise error
         return value  # type: ignore[return-value]
-
-
-def _portable(error: Optional[Exception]) -> Optional[Exception]:
-    """An error that fails to be pickled would leave the other ranks waiting."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return HoldfastError(f"{type(error).__name__}: {error}")
-    return error
 
 
 def ranks_of(process_group: Optional[Any] = None, no_dist: bool = False) -> Ranks:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import NamedTuple, Optional, Union
 
+from .._framework_ids import EATEN_SLASH, LATEST, NUMBER_AT_END
 from .._payload import check_version
 from ..errors import InvalidArgument
 
 CheckpointId = Union[str, int, "os.PathLike[str]"]
 
-# A URI that a path library has normalized: `Path("s3://a/b")` prints as `s3:/a/b`.
-_EATEN_SLASH = re.compile(r"^[a-z][a-z0-9+.-]*:/(?!/)")
-# Behind a point it would be the end of a fraction.
-_VERSION = re.compile(r"^(?:.*[^0-9.])?([0-9]+)$")
-_LATEST = "latest"
 
 
 class ParsedId(NamedTuple):
@@ -42,7 +37,7 @@ def parse_id(checkpoint_id: CheckpointId) -> ParsedId:
     text = os.fspath(checkpoint_id)
     if not isinstance(text, str):
         raise InvalidArgument(f"checkpoint_id: expected str or int, got {type(text).__name__}")
-    if _EATEN_SLASH.match(text):
+    if EATEN_SLASH.match(text):
         raise InvalidArgument(
             f"checkpoint_id: {text!r} was a URI before pathlib removed a slash; pass it as str"
         )
@@ -57,9 +52,9 @@ def parse_id(checkpoint_id: CheckpointId) -> ParsedId:
             f"checkpoint_id: {text!r} is a path, and a run has a URI; for a directory, pass "
             "file:///path/of/run/step-100"
         )
-    if last == _LATEST:
+    if last == LATEST:
         return ParsedId(_run_of(uri, text), None)
-    found = _VERSION.match(last)
+    found = NUMBER_AT_END.match(last)
     if found is None:
         raise InvalidArgument(
             f"checkpoint_id: {_without_query(text)!r} has no version; its last part has to end in a "

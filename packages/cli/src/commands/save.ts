@@ -8,9 +8,12 @@ import {
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import {
+  afterSigterm,
   buffer,
   concurrency,
+  exclude,
   limitRate,
+  links,
   meta,
   metric,
   timeout,
@@ -29,7 +32,7 @@ import { elapsedAndRate } from '../outcome.ts';
 import type { ProgressState } from '../progress/progress-state.ts';
 import { RETENTION_OPTIONS, rulesToSet } from '../retention-options.ts';
 import { usageError } from '../usage-error.ts';
-import { pairsToRecord, parseChoice, parseDeadline, parseGlob } from '../values.ts';
+import { pairsToRecord, parseChoice, parseGlob } from '../values.ts';
 
 const version = {
   ...versionOption,
@@ -54,24 +57,7 @@ const shouldChange = valueList(
   parseGlob,
 );
 
-const exclude = valueList(
-  '--exclude <glob>',
-  'leave these out of DIR, such as "**/*.tmp" or "cache"; may be repeated',
-  parseGlob,
-);
-const links = value(
-  '--links <what>',
-  'symbolic links in DIR: refuse (the default), skip, or follow, which saves what they lead to',
-  parseChoice(['refuse', 'skip', 'follow']),
-  ['refuse', 'skip', 'follow'],
-);
 const force = flag('--force', 'begin a run even if runs lie below it, or it lies in another run');
-const afterSigterm = value(
-  '--after-sigterm <duration>',
-  'continue for this long after SIGTERM, such as 25s; default: SIGTERM ends it as Ctrl-C does',
-  parseDeadline,
-);
-
 export const save: Command = {
   name: 'save',
   group: 'Save and restore',

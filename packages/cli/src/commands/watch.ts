@@ -1,15 +1,26 @@
 import { resolve } from 'node:path';
 import type { CheckpointError, SaveResult } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, concurrency, limitRate, meta, timeout, workers } from '../common-options.ts';
+import {
+  afterSigterm,
+  buffer,
+  concurrency,
+  exclude,
+  limitRate,
+  links,
+  meta,
+  timeout,
+  workers,
+} from '../common-options.ts';
+import type { Job } from '../env.ts';
 import { formatBytes, formatPlural, formatRoughDuration, printable } from '../format.ts';
 import { JOB_OPTIONS, jobOf } from '../job.ts';
 import { type JsonObject, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
-import { flag, value, valueList } from '../option.ts';
+import { flag, value } from '../option.ts';
 import { RETENTION_OPTIONS, rulesToSet } from '../retention-options.ts';
 import { usageError } from '../usage-error.ts';
-import { durationBetween, pairsToRecord, parseChoice, parseDeadline, parseGlob } from '../values.ts';
+import { durationBetween, pairsToRecord } from '../values.ts';
 import type { Folder, FolderOptions } from '../watch/folder.ts';
 import { parsePattern } from '../watch/pattern.ts';
 import { parseRule } from '../watch/rule.ts';
@@ -34,19 +45,6 @@ const interval = value(
   durationBetween(100, 3600_000),
 );
 const once = flag('--once', 'save what is complete now, and end');
-const exclude = valueList('--exclude <glob>', 'leave these files out; may be repeated', parseGlob);
-const links = value(
-  '--links <what>',
-  'symbolic links: refuse (the default), skip, or follow, which saves what they lead to',
-  parseChoice(['refuse', 'skip', 'follow']),
-  ['refuse', 'skip', 'follow'],
-);
-const afterSigterm = value(
-  '--after-sigterm <duration>',
-  'continue for this long after SIGTERM, such as 25s; default: SIGTERM ends it as Ctrl-C does',
-  parseDeadline,
-);
-
 export const watch: Command = {
   name: 'watch',
   group: 'Save and restore',
@@ -75,7 +73,8 @@ export const watch: Command = {
 
 async function runWatch(call: Call): Promise<CommandResult> {
   const pairs = pairsOf(call);
-  const common = optionsOf(call);
+  const job = jobOf(call);
+  const common = optionsOf(call, job);
   const forMs = call.get(afterSigterm);
   if (forMs !== undefined) {
     const time = formatRoughDuration(forMs);
@@ -93,6 +92,7 @@ async function runWatch(call: Call): Promise<CommandResult> {
     try {
       await watchFolder(call, folders[index] as Folder, {
         uri,
+        job,
         signal,
         onOpen: (shown) => (uris[index] = shown),
       });
@@ -126,7 +126,7 @@ function pairsOf({ operands }: Call): Pair[] {
   return pairs;
 }
 
-function optionsOf(call: Call): FolderOptions {
+function optionsOf(call: Call, job: Job): FolderOptions {
   const rule = call.get(completeWhen);
   if (rule === undefined)
     throw usageError('watch needs --complete-when', [
@@ -141,7 +141,7 @@ function optionsOf(call: Call): FolderOptions {
     rule,
     nowMs: () => call.clock.monotonicMs(),
     save: {
-      writer: jobOf(call).writer.value,
+      writer: job.writer.value,
       timeoutMs: call.get(timeout),
       exclude: call.get(exclude),
       links: call.get(links),
@@ -155,10 +155,10 @@ function optionsOf(call: Call): FolderOptions {
 async function watchFolder(
   call: Call,
   folder: Folder,
-  { uri, signal, onOpen }: { uri: string; signal: AbortSignal; onOpen: (uri: string) => void },
+  { uri, job, signal, onOpen }: { uri: string; job: Job; signal: AbortSignal; onOpen: (uri: string) => void },
 ): Promise<void> {
   const { files } = folder;
-  await withRun(call, { uri, job: jobOf(call), rules: rulesToSet(call), files }, async (manager) => {
+  await withRun(call, { uri, job, rules: rulesToSet(call), files }, async (manager) => {
     onOpen(call.subject.uri as string);
     for (;;) {
       await folder.look(manager);
