@@ -7,7 +7,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Files that take more than twenty seconds on two cores, in any project. */
 const LONGEST = [
-  'test/python/torch.test.ts',
+  'test/python/frameworks.test.ts',
   'test/cloud/ambiguity-s3.test.ts',
   'test/e2e/demo.test.ts',
   'test/cloud/ambiguity-azure.test.ts',

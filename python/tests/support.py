@@ -16,6 +16,8 @@ from .fake_agent import FakeAgent
 #: Long enough for a busy machine. No test waits as long.
 TIMEOUT = 20.0
 URI = "file:///a/run"
+#: Directory from which ``holdfast`` and ``tests`` can be imported.
+PYTHON_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 
 _VARIABLES = [
     "HOLDFAST_AGENT",

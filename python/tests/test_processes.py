@@ -14,9 +14,8 @@ from typing import Any
 
 import holdfast
 
-from .support import TIMEOUT, FakeAgentCase, python_child
+from .support import PYTHON_ROOT, TIMEOUT, FakeAgentCase, python_child
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def spawned(socket: str) -> None:
@@ -132,7 +131,7 @@ class Exits(FakeAgentCase):
                 f"run = holdfast.connect('file:///x', agent={self.agent.socket!r})\n"
                 f"handle = run.save(1, buffers={{'a': b'1'}})\n{ending}\n"
             )
-            environment = {**os.environ, "PYTHONPATH": _ROOT}
+            environment = {**os.environ, "PYTHONPATH": PYTHON_ROOT}
             done = subprocess.run(
                 [sys.executable, "-B", "-c", script],
                 env=environment,
@@ -209,7 +208,7 @@ class Imports(unittest.TestCase):
         )
         done = subprocess.run(
             [sys.executable, "-S", "-B", "-c", script],
-            env={**os.environ, "PYTHONPATH": _ROOT},
+            env={**os.environ, "PYTHONPATH": PYTHON_ROOT},
             capture_output=True,
             text=True,
         )

@@ -7,9 +7,9 @@
  */
 
 import { ARM64_TITLE, arm64Machine } from '../artifacts/arm64-machine.ts';
+import { FRAMEWORKS_TITLE, frameworksProgram } from '../python/frameworks-program.ts';
 import { NODE_WHEEL_TITLE, nodeWheels } from '../python/node-wheel.ts';
 import { PYTHON_TITLE, pythonProgram } from '../python/python-program.ts';
-import { TORCH_TITLE, torchProgram } from '../python/torch-program.ts';
 import { AZURITE_TITLE, azuriteModule } from './azure-server.ts';
 import { ServerUnavailable } from './cached-build.ts';
 import { type Suite, testConfig } from './config.ts';
@@ -38,7 +38,7 @@ const NEEDS: readonly Need[] = [
   { title: ETCD_TITLE, suites: ['etcd'], find: () => etcdProgram() },
   { title: PYTHON_TITLE, suites: ['python'], find: pythonProgram },
   { title: NODE_WHEEL_TITLE, suites: ['python'], find: nodeWheels },
-  { title: TORCH_TITLE, suites: ['torch'], find: torchProgram },
+  { title: FRAMEWORKS_TITLE, suites: ['frameworks'], find: frameworksProgram },
   { title: ARM64_TITLE, suites: ['arm64'], find: () => arm64Machine() },
 ];
 

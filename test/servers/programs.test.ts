@@ -13,9 +13,9 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ARM64_FILE, ARM64_HOME } from '../artifacts/arm64-machine.ts';
 import { Program } from '../e2e/program.ts';
+import { FRAMEWORKS_HOME } from '../python/frameworks-program.ts';
 import { NODE_WHEEL_FILES, NODE_WHEEL_HOME } from '../python/node-wheel.ts';
 import { PYTHON_HOME } from '../python/python-program.ts';
-import { TORCH_HOME } from '../python/torch-program.ts';
 import { describeOnAzurite } from './describe-on-azure.ts';
 import { describeOnFakeGcs } from './describe-on-gcs.ts';
 import { describeOnMinio } from './describe-on-s3.ts';
@@ -164,16 +164,16 @@ describe('where nothing can be built', () => {
     const lax = await new Program(PREPARE, { env }).ended;
     expect(lax.exitCode).toBe(0);
     expect(lax.stderr).toMatch(/MinIO cannot be had, so its tests will be SKIPPED: Go was not found/);
-    expect(lax.stderr).toMatch(/PyTorch cannot be had, so its tests will be SKIPPED: .* takes 5\.5 GB/);
-    const strict = await new Program(PREPARE, { env: { ...env, HOLDFAST_REQUIRE: 's3,torch' } }).ended;
+    expect(lax.stderr).toMatch(/PyTorch and trainers cannot be had, so its tests will be SKIPPED: .* takes 6 GB/);
+    const strict = await new Program(PREPARE, { env: { ...env, HOLDFAST_REQUIRE: 's3,frameworks' } }).ended;
     expect(strict.exitCode).toBe(1);
     expect(strict.stderr).toMatch(/MinIO cannot be had, which HOLDFAST_REQUIRE asks for: Go was not found/);
     expect(strict.stderr).toMatch(/fake-gcs-server cannot be had, so its tests will be SKIPPED: Go was not/);
     expect(strict.stderr).toMatch(
-      /Python with .* cannot be had, so its tests will be SKIPPED: Python 3\.9 or/,
+      /Python with protobuf.* cannot be had, so its tests will be SKIPPED: Python 3\.9 or/,
     );
     expect(strict.stderr).toMatch(
-      /PyTorch cannot be had, which HOLDFAST_REQUIRE asks for: Python 3\.12 was not found; install it/,
+      /PyTorch and trainers cannot be had, which HOLDFAST_REQUIRE asks for: Python 3\.12 was not found; install it/,
     );
     expect(strict.stderr).toMatch(
       /etcd cannot be had, so its tests will be SKIPPED: etcd is not on the PATH, and .*install etcd-server/,
@@ -202,7 +202,7 @@ describe('where nothing can be built', () => {
     }
     for (const file of [
       join(PYTHON_HOME, 'bin', 'python'),
-      join(TORCH_HOME, 'bin', 'python'),
+      join(FRAMEWORKS_HOME, 'bin', 'python'),
       join(ETCD_HOME, ETCD_FILE),
       join(ARM64_HOME, ARM64_FILE),
       join(NODE_WHEEL_HOME, NODE_WHEEL_FILES),
@@ -211,7 +211,7 @@ describe('where nothing can be built', () => {
       mkdirSync(dirname(program), { recursive: true });
       writeFileSync(program, '');
     }
-    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,etcd,python,torch,arm64' };
+    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,etcd,python,frameworks,arm64' };
     const { exitCode, stderr } = await new Program(PREPARE, { env: required }).ended;
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   });

@@ -21,10 +21,9 @@ from holdfast._run_pool import runs
 from holdfast.fsspec import _pending
 
 from ..real_agent import RealAgentCase
-from ..support import optional, python_child
+from ..support import PYTHON_ROOT, optional, python_child
 from . import abstract_get
 
-_ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 
 
 class FsspecCase(RealAgentCase):
@@ -294,7 +293,7 @@ class OfFsspec(FsspecCase):
         words = ["-q", "--color=no", "-p", "no:cacheprovider", abstract_get.__file__]
         result = subprocess.run(
             [sys.executable, "-m", "pytest", *words],
-            env={**os.environ, "HOLDFAST_TEST_URL": self.base, "PYTHONPATH": os.path.abspath(_ROOT)},
+            env={**os.environ, "HOLDFAST_TEST_URL": self.base, "PYTHONPATH": PYTHON_ROOT},
             cwd=self.directory,
             capture_output=True,
             text=True,
@@ -310,13 +309,13 @@ class Package(FsspecCase):
             "print([name for name in ('fsspec', 'torch', 'lightning', 'pyarrow', 'ray') if name in sys.modules])"
         )
         printed = subprocess.run(
-            [sys.executable, "-c", code], cwd=_ROOT, check=True, capture_output=True, timeout=60
+            [sys.executable, "-c", code], cwd=PYTHON_ROOT, check=True, capture_output=True, timeout=60
         ).stdout
         self.assertEqual(printed.strip(), b"[]")
 
     def test_the_entry_point_names_the_file_system(self) -> None:
         tomllib: Any = optional("tomllib")
-        with open(os.path.join(_ROOT, "pyproject.toml"), "rb") as file:
+        with open(os.path.join(PYTHON_ROOT, "pyproject.toml"), "rb") as file:
             project = tomllib.load(file)["project"]
         module, _, name = project["entry-points"]["fsspec.specs"]["holdfast"].partition(":")
         with tempfile.TemporaryDirectory() as directory:
@@ -327,7 +326,7 @@ class Package(FsspecCase):
             code = "import fsspec; print(type(fsspec.filesystem('holdfast')).__name__)"
             printed = subprocess.run(
                 [sys.executable, "-c", code],
-                env={**os.environ, "PYTHONPATH": f"{directory}:{os.path.abspath(_ROOT)}"},
+                env={**os.environ, "PYTHONPATH": f"{directory}:{PYTHON_ROOT}"},
                 check=True,
                 capture_output=True,
                 timeout=60,

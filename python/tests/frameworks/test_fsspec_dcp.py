@@ -25,6 +25,7 @@ from holdfast.fsspec import _pending
 from . import two_ranks
 from .documents import program
 from .test_fsspec import FsspecCase
+from ..support import PYTHON_ROOT
 
 dcp: Any = import_module("torch.distributed.checkpoint")
 
@@ -145,7 +146,13 @@ class Dcp(FsspecCase):
         store = self.path("store")
         command = [sys.executable, "-m", two_ranks.__name__, self.base, store]
         ranks = [
-            subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            subprocess.Popen(
+                [*command, str(rank)],
+                cwd=PYTHON_ROOT,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
             for rank in range(2)
         ]
         try:

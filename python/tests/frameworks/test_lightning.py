@@ -28,6 +28,7 @@ from holdfast.run import Run
 from . import sharded_fit
 from .documents import program
 from .test_fsspec import FsspecCase
+from ..support import PYTHON_ROOT
 
 
 class Model(LightningModule):
@@ -201,7 +202,7 @@ class Fitting(LightningCase):
         ranks = [
             subprocess.Popen(
                 [sys.executable, "-m", sharded_fit.__name__, run, str(epochs)],
-                cwd=os.path.join(os.path.dirname(__file__), "..", ".."),
+                cwd=PYTHON_ROOT,
                 env={
                     **os.environ,
                     **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"},

@@ -25,6 +25,7 @@ from holdfast.ray import _snapshot, _training
 from . import ray_programs
 from .documents import program
 from .test_fsspec import FsspecCase
+from ..support import PYTHON_ROOT
 
 _MARKER = "/name/.validate_storage_marker"
 _SNAPSHOT = "/name/checkpoint_manager_snapshot.json"
@@ -70,7 +71,7 @@ class Training(RayCase):
         self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
         result = subprocess.run(
             [sys.executable, "-m", ray_programs.__name__, self.path("program.py"), directory, "2", "3"],
-            cwd=os.path.join(os.path.dirname(__file__), "..", ".."),
+            cwd=PYTHON_ROOT,
             env={**os.environ, **ray_programs.ENVIRONMENT},
             capture_output=True,
             text=True,

@@ -11,9 +11,9 @@ import tempfile
 from typing import Any
 
 from ..real_agent import RealAgentCase
+from ..support import PYTHON_ROOT
 
-_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-_DOCUMENT = os.path.join(_ROOT, "..", "docs", "huggingface.md")
+_DOCUMENT = os.path.join(PYTHON_ROOT, "..", "docs", "huggingface.md")
 #: Long enough for a busy machine.
 _SECONDS = 200.0
 
@@ -21,7 +21,7 @@ _SECONDS = 200.0
 class Jobs(RealAgentCase):
     def start_job(self, words: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
         own = {
-            "PYTHONPATH": _ROOT,
+            "PYTHONPATH": PYTHON_ROOT,
             "HOLDFAST_AGENT": self.agent.socket,
             "TRANSFORMERS_VERBOSITY": "error",
             "OMP_NUM_THREADS": "1",

@@ -21,11 +21,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import Any, Iterable, Optional
 
-from ..support import TestCase
+from ..support import PYTHON_ROOT, TestCase
 
 #: Long enough for a busy machine. No test waits as long.
 TIMEOUT = 60.0
-_PYTHON_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 #: Where ranks look for functions.
 _MODULES = ["programs", "kinds", "mistakes", "failures"]
 _PRELOADED = ["holdfast.torch", *(f"tests.torch.{name}" for name in _MODULES)]
@@ -37,7 +36,7 @@ Answer = Any
 
 
 def _context() -> multiprocessing.context.ForkServerContext:
-    os.environ["PYTHONPATH"] = _PYTHON_ROOT
+    os.environ["PYTHONPATH"] = PYTHON_ROOT
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
     return context

@@ -11,9 +11,9 @@ import sys
 from typing import Any
 
 from .ranks import TIMEOUT, WorldCase, wait_until
+from ..support import PYTHON_ROOT
 
 _DOCUMENT = os.path.join(os.path.dirname(__file__), *[".."] * 3, "docs", "torch.md")
-_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 _ENDLESS = 1 << 40
 
 
@@ -34,7 +34,7 @@ class TorchRun(WorldCase):
         words = [sys.executable, "-B", "-m", "torch.distributed.run", "--nproc-per-node=1", *options, self.program]
         environment = {
             **os.environ,
-            "PYTHONPATH": _ROOT,
+            "PYTHONPATH": PYTHON_ROOT,
             "HOLDFAST_AGENT": self.agent.socket,
             "GLOO_SOCKET_IFNAME": "lo",
             "OMP_NUM_THREADS": "1",
