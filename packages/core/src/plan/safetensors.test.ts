@@ -66,10 +66,30 @@ describe('safetensors', () => {
     expect([...named.tensors.keys()]).toEqual(['__proto__']);
   });
 
+  test('names with quotes, backslashes and brackets are counted as they are', () => {
+    const header = {
+      'a"b': tensor('U8', [1], 0, 1),
+      'c\\': tensor('U8', [1], 1, 2),
+      '{":': tensor('U8', [0], 2, 2),
+    };
+    expect([...scan(fileOf(header, new Uint8Array(2))).tensors.keys()]).toEqual(Object.keys(header));
+  });
+
+  test.each([
+    ['F4', [3], 2],
+    ['F6_E2M3', [4], 3],
+    ['BF16', [2, 3], 12],
+    ['C64', [2], 16],
+    ['OF_TOMORROW', [7], 5],
+  ])('%s %j in %i bytes', (dtype, shape, bytes) => {
+    const file = fileOf({ a: tensor(dtype, shape, 0, bytes) }, new Uint8Array(bytes));
+    expect(scan(file)).toMatchObject({ problem: undefined });
+  });
+
   const cases: [string, Uint8Array, string][] = [
     ['fewer than 8 bytes', new Uint8Array(7), 'it has 7 bytes'],
     ['a length beyond the file', Uint8Array.of(200, 0, 0, 0, 0, 0, 0, 0, 1, 2), 'would have 200 of its 10'],
-    ['a length of 2^64 - 1', new Uint8Array(20).fill(255), 'at most 1048576 are read'],
+    ['a length of 2^64 - 1', new Uint8Array(20).fill(255), 'has 18446744073709551615 bytes; at most 1048576'],
     ['no header', new Uint8Array(10), 'would have 0 of its 10'],
     ['something else than JSON', fileOf('{"a":'), 'is not JSON'],
     ['text that is no UTF-8', fileOf('{}', DATA).fill(0xff, 8, 10), 'is not JSON'],
@@ -80,6 +100,23 @@ describe('safetensors', () => {
       'a size that is no number',
       fileOf('{"a":{"dtype":"F32","shape":["x"],"data_offsets":[0,0]}}'),
       'of "a"',
+    ],
+    [
+      'a shape that its bytes contradict',
+      fileOf({ a: tensor('F32', [1_000_000, 1_000_000], 0, 4) }, new Uint8Array(4)),
+      'tensor "a" would have 4000000000000 bytes by its type and shape, and has 4',
+    ],
+    [
+      'a shape beyond all numbers',
+      fileOf({ a: tensor('F32', Array(3).fill(2 ** 32), 0, 0) }),
+      `would have ${2n ** 98n} bytes`,
+    ],
+    [
+      'a name that comes twice',
+      fileOf(
+        `{"a":${JSON.stringify(tensor('U8', [0], 0, 0))},"\\u0061":${JSON.stringify(tensor('U8', [0], 0, 0))}}`,
+      ),
+      'has a name twice',
     ],
     ['65 dimensions', fileOf({ a: tensor('F32', Array(65).fill(1), 0, 0) }), 'of "a"'],
     ['an end before its beginning', fileOf({ a: tensor('F32', [1], 4, 0) }, new Uint8Array(4)), 'of "a"'],

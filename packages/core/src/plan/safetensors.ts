@@ -3,31 +3,17 @@
  * header, a JSON header with type, shape and offsets of each tensor, and then the tensors' bytes
  * without gaps (https://huggingface.co/docs/safetensors). Pure.
  *
- * A header may be hostile: its length is checked before anything is kept, and the number of its
- * values before it is parsed. Problems are returned, never thrown.
+ * A header may be hostile: its length is checked before anything is kept. Problems are returned,
+ * never thrown.
  */
 
 import type { TensorShape } from '../contract/history.ts';
 import { crc32c } from '../format/checksum.ts';
+import { type Place, parseHeader } from './safetensors-header.ts';
 
 /** The format's own limit. */
 const HEADER_BYTES_MAX = 100_000_000;
 const LENGTH_BYTES = 8;
-/**
- * Limit on brackets, commas and colons; a tensor has about a dozen. Each stands for a value that
- * the parsed header keeps in memory.
- */
-const STRUCTURE_MAX = 2_000_000;
-const DIMENSIONS_MAX = 64;
-const METADATA = '__metadata__';
-/**
- * The key in a header's metadata under which PyTorch writes `{name: {"saved_offsets": […]}}` as
- * JSON (`_hf_utils.py` of `torch.distributed.checkpoint`).
- */
-const SHARDING = 'DCP_SHARDING_INFO';
-const DTYPE = /^[A-Z][A-Z0-9_]{0,15}$/;
-const STRUCTURE: ReadonlySet<number> = new Set([...'[{,:'].map((character) => character.charCodeAt(0)));
-
 /** Whether a file says by its name that it is one. */
 export function isSafetensors(name: string): boolean {
   return name.endsWith('.safetensors');
@@ -47,15 +33,6 @@ export interface TensorScanOptions {
   readonly headerBytesMax: number;
   /** Also compute the checksum of each tensor, which requires the whole file. */
   readonly withSums: boolean;
-}
-
-interface Place {
-  readonly name: string;
-  readonly shape: TensorShape;
-  readonly offsets: readonly number[] | null;
-  /** Relative to the end of the header. */
-  readonly startBytes: number;
-  readonly endBytes: number;
 }
 
 /**
@@ -120,9 +97,10 @@ export class SafetensorsScan {
 
   #beginHeader(): void {
     const { fileBytes, headerBytesMax } = this.#options;
-    const headerBytes = Number(new DataView(this.#head.buffer).getBigUint64(0, true));
+    const statedBytes = new DataView(this.#head.buffer).getBigUint64(0, true);
+    const headerBytes = Number(statedBytes);
     const limit = Math.min(HEADER_BYTES_MAX, headerBytesMax);
-    if (headerBytes > limit) this.#refuse(`its header has ${headerBytes} bytes; at most ${limit} are read`);
+    if (headerBytes > limit) this.#refuse(`its header has ${statedBytes} bytes; at most ${limit} are read`);
     else if (headerBytes < 2 || headerBytes > fileBytes - LENGTH_BYTES) {
       this.#refuse(`its header would have ${headerBytes} of its ${fileBytes} bytes`);
     } else {
@@ -190,86 +168,4 @@ class TensorSums {
   #skipEnded(): void {
     while ((this.#places[this.#index]?.endBytes ?? Number.POSITIVE_INFINITY) <= this.#at) this.#index += 1;
   }
-}
-
-/** The tensors in the order of their bytes, or the problem. */
-function parseHeader(bytes: Uint8Array, dataBytes: number): Place[] | string {
-  if (structureOf(bytes) > STRUCTURE_MAX) {
-    return `its header has more than ${STRUCTURE_MAX} brackets, commas and colons`;
-  }
-  let header: unknown;
-  try {
-    header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch {
-    return 'its header is not JSON';
-  }
-  if (!isObject(header)) return 'its header is not a JSON object';
-  const places: Place[] = [];
-  const sharding = shardingOf(header[METADATA]);
-  for (const [name, entry] of Object.entries(header)) {
-    if (name === METADATA) continue;
-    const place = placeOf(name, entry, sharding);
-    if (place === undefined)
-      return `its header does not give type, shape and offsets of ${JSON.stringify(name)}`;
-    places.push(place);
-  }
-  places.sort((a, b) => a.startBytes - b.startBytes || a.endBytes - b.endBytes);
-  return gapIn(places, dataBytes) ?? places;
-}
-
-function structureOf(bytes: Uint8Array): number {
-  let count = 0;
-  for (const byte of bytes) if (STRUCTURE.has(byte)) count += 1;
-  return count;
-}
-
-/** Empty if the header says nothing of parts, or nothing that can be understood. */
-function shardingOf(metadata: unknown): ReadonlyMap<string, unknown> {
-  const text = isObject(metadata) ? metadata[SHARDING] : undefined;
-  try {
-    const sharding: unknown = typeof text === 'string' ? JSON.parse(text) : undefined;
-    return new Map(isObject(sharding) ? Object.entries(sharding) : []);
-  } catch {
-    return new Map();
-  }
-}
-
-function placeOf(name: string, entry: unknown, sharding: ReadonlyMap<string, unknown>): Place | undefined {
-  if (!isObject(entry)) return undefined;
-  const { dtype, shape, data_offsets: offsets } = entry;
-  if (typeof dtype !== 'string' || !DTYPE.test(dtype)) return undefined;
-  if (!areCounts(shape) || shape.length > DIMENSIONS_MAX) return undefined;
-  if (!areCounts(offsets) || offsets.length !== 2) return undefined;
-  const [startBytes = 0, endBytes = 0] = offsets;
-  if (endBytes < startBytes) return undefined;
-  const part = sharding.get(name);
-  const saved = isObject(part) ? part['saved_offsets'] : undefined;
-  return {
-    name,
-    shape: { dtype, shape, sizeBytes: endBytes - startBytes },
-    offsets: areCounts(saved) && saved.length === shape.length ? saved : null,
-    startBytes,
-    endBytes,
-  };
-}
-
-/**
- * Rejects overlaps and gaps: overlapping tensors would be read many times, and bytes in a gap would
- * never be compared.
- */
-function gapIn(places: readonly Place[], dataBytes: number): string | undefined {
-  let at = 0;
-  for (const { name, startBytes, endBytes } of places) {
-    if (startBytes !== at) return `tensor ${JSON.stringify(name)} does not follow the one before it`;
-    at = endBytes;
-  }
-  return at === dataBytes ? undefined : `its tensors end after ${at} of ${dataBytes} bytes`;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function areCounts(value: unknown): value is number[] {
-  return Array.isArray(value) && value.every((each) => Number.isSafeInteger(each) && each >= 0);
 }

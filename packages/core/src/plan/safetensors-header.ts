@@ -1,0 +1,159 @@
+/**
+ * The JSON header of a safetensors file: type, shape and offsets of each tensor. Pure.
+ *
+ * A header may be hostile: the number of its values is checked before it is parsed. Problems are
+ * returned, never thrown.
+ */
+
+import type { TensorShape } from '../contract/history.ts';
+
+/**
+ * Limit on brackets, commas and colons; a tensor has about a dozen. Each stands for a value that
+ * the parsed header keeps in memory.
+ */
+const STRUCTURE_MAX = 2_000_000;
+const DIMENSIONS_MAX = 64;
+const METADATA = '__metadata__';
+/**
+ * The key in a header's metadata under which PyTorch writes `{name: {"saved_offsets": […]}}` as
+ * JSON (`_hf_utils.py` of `torch.distributed.checkpoint`).
+ */
+const SHARDING = 'DCP_SHARDING_INFO';
+const DTYPE = /^[A-Z][A-Z0-9_]{0,15}$/;
+const STRUCTURE: ReadonlySet<number> = new Set([...'[{,:'].map((character) => character.charCodeAt(0)));
+const [QUOTE, BACKSLASH, COLON] = [...'"\\:'].map((character) => character.charCodeAt(0));
+const OPENERS: ReadonlySet<number> = new Set([...'[{'].map((character) => character.charCodeAt(0)));
+const CLOSERS: ReadonlySet<number> = new Set([...']}'].map((character) => character.charCodeAt(0)));
+
+/** Bits of an element (`Dtype` of the library `safetensors` 0.8). Sizes of other types are unknown. */
+const ELEMENT_BITS: ReadonlyMap<string, number> = new Map(
+  Object.entries({
+    4: ['F4'],
+    6: ['F6_E2M3', 'F6_E3M2'],
+    8: ['BOOL', 'U8', 'I8', 'F8_E5M2', 'F8_E4M3', 'F8_E8M0', 'F8_E4M3FNUZ', 'F8_E5M2FNUZ'],
+    16: ['I16', 'U16', 'F16', 'BF16'],
+    32: ['I32', 'U32', 'F32'],
+    64: ['I64', 'U64', 'F64', 'C64'],
+  }).flatMap(([bits, dtypes]) => dtypes.map((dtype) => [dtype, Number(bits)] as const)),
+);
+
+export interface Place {
+  readonly name: string;
+  readonly shape: TensorShape;
+  readonly offsets: readonly number[] | null;
+  /** Relative to the end of the header. */
+  readonly startBytes: number;
+  readonly endBytes: number;
+}
+
+/** The tensors in the order of their bytes, or the problem. */
+export function parseHeader(bytes: Uint8Array, dataBytes: number): Place[] | string {
+  if (structureOf(bytes) > STRUCTURE_MAX) {
+    return `its header has more than ${STRUCTURE_MAX} brackets, commas and colons`;
+  }
+  let header: unknown;
+  try {
+    header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch {
+    return 'its header is not JSON';
+  }
+  if (!isObject(header)) return 'its header is not a JSON object';
+  // The parser keeps the later one of two equal names.
+  if (namesIn(bytes) > Object.keys(header).length) return 'its header has a name twice';
+  const places: Place[] = [];
+  const sharding = shardingOf(header[METADATA]);
+  for (const [name, entry] of Object.entries(header)) {
+    if (name === METADATA) continue;
+    const place = placeOf(name, entry, sharding);
+    if (place === undefined)
+      return `its header does not give type, shape and offsets of ${JSON.stringify(name)}`;
+    const wantedBytes = bytesOf(place.shape);
+    if (wantedBytes !== undefined && wantedBytes !== BigInt(place.shape.sizeBytes))
+      return `tensor ${JSON.stringify(name)} would have ${wantedBytes} bytes by its type and shape, and has ${place.shape.sizeBytes}`;
+    places.push(place);
+  }
+  places.sort((a, b) => a.startBytes - b.startBytes || a.endBytes - b.endBytes);
+  return gapIn(places, dataBytes) ?? places;
+}
+
+function structureOf(bytes: Uint8Array): number {
+  let count = 0;
+  for (const byte of bytes) if (STRUCTURE.has(byte)) count += 1;
+  return count;
+}
+
+/** Counts the names of the outermost object of a valid JSON text. */
+function namesIn(json: Uint8Array): number {
+  let count = 0;
+  let depth = 0;
+  let isInString = false;
+  for (let at = 0; at < json.byteLength; at += 1) {
+    const byte = json[at] as number;
+    if (isInString && byte === BACKSLASH) at += 1;
+    else if (byte === QUOTE) isInString = !isInString;
+    else if (isInString) continue;
+    else if (OPENERS.has(byte)) depth += 1;
+    else if (CLOSERS.has(byte)) depth -= 1;
+    else if (byte === COLON && depth === 1) count += 1;
+  }
+  return count;
+}
+
+/** `undefined`: the size of an element of this type is not known. */
+function bytesOf({ dtype, shape }: TensorShape): bigint | undefined {
+  const bits = ELEMENT_BITS.get(dtype);
+  if (bits === undefined) return undefined;
+  const elements = shape.reduce((product, length) => product * BigInt(length), 1n);
+  return (elements * BigInt(bits) + 7n) / 8n;
+}
+
+/** Empty if the header says nothing of parts, or nothing that can be understood. */
+function shardingOf(metadata: unknown): ReadonlyMap<string, unknown> {
+  const text = isObject(metadata) ? metadata[SHARDING] : undefined;
+  try {
+    const sharding: unknown = typeof text === 'string' ? JSON.parse(text) : undefined;
+    return new Map(isObject(sharding) ? Object.entries(sharding) : []);
+  } catch {
+    return new Map();
+  }
+}
+
+function placeOf(name: string, entry: unknown, sharding: ReadonlyMap<string, unknown>): Place | undefined {
+  if (!isObject(entry)) return undefined;
+  const { dtype, shape, data_offsets: offsets } = entry;
+  if (typeof dtype !== 'string' || !DTYPE.test(dtype)) return undefined;
+  if (!areCounts(shape) || shape.length > DIMENSIONS_MAX) return undefined;
+  if (!areCounts(offsets) || offsets.length !== 2) return undefined;
+  const [startBytes = 0, endBytes = 0] = offsets;
+  if (endBytes < startBytes) return undefined;
+  const part = sharding.get(name);
+  const saved = isObject(part) ? part['saved_offsets'] : undefined;
+  return {
+    name,
+    shape: { dtype, shape, sizeBytes: endBytes - startBytes },
+    offsets: areCounts(saved) && saved.length === shape.length ? saved : null,
+    startBytes,
+    endBytes,
+  };
+}
+
+/**
+ * Rejects overlaps and gaps: overlapping tensors would be read many times, and bytes in a gap would
+ * never be compared.
+ */
+function gapIn(places: readonly Place[], dataBytes: number): string | undefined {
+  let at = 0;
+  for (const { name, startBytes, endBytes } of places) {
+    if (startBytes !== at) return `tensor ${JSON.stringify(name)} does not follow the one before it`;
+    at = endBytes;
+  }
+  return at === dataBytes ? undefined : `its tensors end after ${at} of ${dataBytes} bytes`;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function areCounts(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every((each) => Number.isSafeInteger(each) && each >= 0);
+}
