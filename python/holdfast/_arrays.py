@@ -9,6 +9,13 @@ import sys
 from typing import Any, Callable, NamedTuple, Optional
 
 from . import _dtypes
+from ._tensors import (
+    not_in_memory,
+    require_memory,
+    require_plain_tensor,
+    unresolved_marks,
+    without_memory,
+)
 from .errors import InvalidArgument, Unsupported
 
 CopyInto = Callable[[memoryview], None]
@@ -77,13 +84,6 @@ def _type_name(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
 
 
-def not_in_memory(name: str, device: object) -> InvalidArgument:
-    return InvalidArgument(
-        f"array {name!r} is on {device}; copy it to this machine's memory first, "
-        "for example with tensor.cpu()"
-    )
-
-
 def unknown_type(name: str, dtype: object) -> InvalidArgument:
     return InvalidArgument(
         f"array {name!r} has the type {dtype}, which safetensors does not have; "
@@ -111,6 +111,13 @@ def optional_module(name: str) -> Any:
         return None
 
 
+def checked_address(name: str, value: object, address: int, size: int) -> int:
+    """``InvalidArgument``: an array that has elements, and no address."""
+    if size > 0 and address == 0:
+        raise without_memory(name, value)
+    return address
+
+
 def raw_copy(owner: object, address: int, size: int) -> CopyInto:
     """Copies from an address that stays valid as long as ``owner`` lives."""
 
@@ -127,27 +134,6 @@ def keep_alive(_owner: object) -> None:
     """Keeps its argument alive until here."""
 
 
-def require_plain_tensor(name: str, tensor: Any) -> None:
-    """``InvalidArgument``: the tensor is distributed or not dense, or is not in this machine's memory."""
-    if hasattr(tensor, "to_local"):
-        raise InvalidArgument(
-            f"array {name!r} is distributed over processes; pass its own part, tensor.to_local()"
-        )
-    if str(tensor.device.type) != "cpu":
-        raise not_in_memory(name, tensor.device)
-    if str(getattr(tensor, "layout", "torch.strided")) != "torch.strided":
-        raise InvalidArgument(f"array {name!r} has the layout {tensor.layout}; pass a dense tensor")
-
-
-def unresolved_marks(tensor: Any) -> list[str]:
-    """The methods that copy what is only a mark on the memory of another tensor.
-
-    Conjugates and negatives are such marks.
-    """
-    marks = (("is_conj", "resolve_conj"), ("is_neg", "resolve_neg"))
-    return [resolve for mark, resolve in marks if hasattr(tensor, mark) and getattr(tensor, mark)()]
-
-
 def _tensor(name: str, tensor: Any) -> ArraySource:
     """A ``torch.Tensor``, or an object of that shape."""
     require_plain_tensor(name, tensor)
@@ -155,6 +141,7 @@ def _tensor(name: str, tensor: Any) -> ArraySource:
     if dtype is None:
         raise unknown_type(name, tensor.dtype)
     shape = tuple(int(side) for side in tensor.shape)
+    require_memory(name, tensor)
 
     def copy_into(target: memoryview) -> None:
         whole = tensor
@@ -169,9 +156,10 @@ def _tensor(name: str, tensor: Any) -> ArraySource:
 
 
 def _numpy_like(name: str, value: Any) -> ArraySource:
-    if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "mask"):
-        raise InvalidArgument(f"array {name!r} is masked; pass value.filled(…) or value.data")
     interface: dict[str, Any] = value.__array_interface__
+    is_of_numpy = type(value).__module__.partition(".")[0] == "numpy"
+    if interface.get("mask") is not None or (is_of_numpy and hasattr(value, "mask")):
+        raise InvalidArgument(f"array {name!r} is masked; pass value.filled(…) or value.data")
     typestr: str = interface["typestr"]
     if typestr[1:2] == "O":
         raise InvalidArgument(
@@ -183,12 +171,16 @@ def _numpy_like(name: str, value: Any) -> ArraySource:
     if dtype is None:
         raise unknown_type(name, dtype_name or typestr)
     shape = tuple(int(side) for side in interface["shape"])
+    if min(shape, default=0) < 0:
+        raise InvalidArgument(f"array {name!r} has the shape {list(shape)}; no side can be negative")
     item_bytes = _dtypes.ITEM_BYTES[dtype]
     is_little = item_bytes == 1 or typestr[0] in "<|"
     is_row = is_contiguous(shape, interface.get("strides"), item_bytes)
     data = interface.get("data")
     if is_little and is_row and isinstance(data, tuple):
-        return ArraySource(dtype, shape, raw_copy(value, data[0], count_of(shape) * item_bytes))
+        size = count_of(shape) * item_bytes
+        address = checked_address(name, value, int(data[0] or 0), size)
+        return ArraySource(dtype, shape, raw_copy(value, address, size))
     why = "is big-endian" if not is_little else "is not contiguous"
     return ArraySource(dtype, shape, _by_numpy(name, value, dtype, why))
 

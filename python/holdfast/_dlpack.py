@@ -9,13 +9,14 @@ from . import _dtypes
 from ._arrays import (
     ArraySource,
     CopyInto,
+    checked_address,
     count_of,
     is_contiguous,
-    not_in_memory,
     raw_copy,
     unknown_type,
     with_numpy,
 )
+from ._tensors import not_in_memory
 from .errors import InvalidArgument
 
 # CPU, and host memory that CUDA or ROCm has pinned.
@@ -69,8 +70,9 @@ def dlpack_array(name: str, value: Any) -> ArraySource:
     )
     if not is_contiguous(shape, strides, item_bytes):
         return ArraySource(dtype, shape, _strided(name, value, dtype))
-    address = (tensor.data or 0) + tensor.byte_offset
-    return ArraySource(dtype, shape, raw_copy(capsule, address, count_of(shape) * item_bytes))
+    size = count_of(shape) * item_bytes
+    address = checked_address(name, value, tensor.data or 0, size) + tensor.byte_offset
+    return ArraySource(dtype, shape, raw_copy(capsule, address, size))
 
 
 def _strided(name: str, value: Any, dtype: str) -> CopyInto:

@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional
 
 from . import _dtypes
-from ._arrays import (
-    is_contiguous,
-    is_numpy_scalar,
-    optional_module,
-    require_plain_tensor,
-    unresolved_marks,
-)
+from ._arrays import checked_address, is_contiguous, is_numpy_scalar, optional_module
 from ._reader import Reader, Version
 from ._safetensors import LENGTH_BYTES, Entry, header_bytes, parse_header
+from ._tensors import require_memory, require_plain_tensor, unresolved_marks
 from .errors import InvalidArgument, NotFound
 
 # The header of most models is shorter. Then one request reads it with its length.
@@ -98,13 +93,14 @@ def target_view(name: str, value: Any, entry: Entry) -> memoryview:
         return memoryview(bytearray())
     from ._memory import view_at
 
-    return view_at(address, entry.size)
+    return view_at(checked_address(name, value, address, entry.size), entry.size)
 
 
 def _described(name: str, value: Any) -> tuple[Optional[str], tuple[int, ...], int]:
     """Type, shape and address."""
     if hasattr(value, "data_ptr") and hasattr(value, "element_size"):
         require_plain_tensor(name, value)
+        require_memory(name, value)
         if not value.is_contiguous():
             raise _not_in_a_row(name)
         marks = unresolved_marks(value)
@@ -147,7 +143,7 @@ def _of_interface(name: str, value: Any) -> tuple[Optional[str], tuple[int, ...]
     )
     if not isinstance(data, tuple) or data[1] or not is_row or typestr[0] == ">":
         raise _not_in_a_row(name)
-    return dtype, shape, int(data[0])
+    return dtype, shape, int(data[0] or 0)
 
 
 def _not_in_a_row(name: str) -> InvalidArgument:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 import json
+import math
 import struct
 import sys
 import unittest
@@ -12,6 +13,7 @@ from typing import Any, Optional
 from unittest import mock
 
 import holdfast
+from holdfast import _dtypes
 from holdfast._arrays import find_array
 from holdfast._loading import target_view
 from holdfast._payload import Payload
@@ -61,11 +63,23 @@ class Tensor:
         self._twin: Optional[Tensor] = facts.get("twin")
         self._conjugate: Optional[Tensor] = facts.get("conjugate")
 
+        self._bytes = facts.get("storage_bytes", len(data))
+        self.is_nested = facts.get("is_nested", False)
+
     def data_ptr(self) -> int:
-        return ctypes.addressof(self._memory)
+        return 0 if self._bytes == 0 else ctypes.addressof(self._memory)
 
     def element_size(self) -> int:
-        raise AssertionError("only its presence counts")
+        return _dtypes.ITEM_BYTES[_dtypes.of_torch(self.dtype) or "U8"]
+
+    def untyped_storage(self) -> Any:
+        return type("storage", (), {"nbytes": lambda _: self._bytes})()
+
+    def storage_offset(self) -> int:
+        return 0
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(math.prod(self.shape[dim + 1 :]) for dim in range(len(self.shape)))
 
     def is_contiguous(self) -> bool:
         return self._twin is None
@@ -199,6 +213,20 @@ class Tensors(Refusals):
         parted = Tensor(b"", (0,), "float32")
         parted.to_local = None  # type: ignore[attr-defined]
         self.refused(parted, holdfast.InvalidArgument, "to_local")
+        nested = Tensor(b"ab", (2,), "uint8", is_nested=True)
+        self.refused(nested, holdfast.InvalidArgument, "'w' is nested.*unbind")
+
+    def test_one_whose_elements_are_not_in_memory_is_refused(self) -> None:
+        for data, storage_bytes in ((b"abcd", 0), (b"abcd", 3)):
+            freed = Tensor(data, (4,), "uint8", storage_bytes=storage_bytes)
+            self.refused(freed, holdfast.InvalidArgument, "'w', a Tensor, has no memory of its own")
+
+        def no_storage() -> None:
+            raise NotImplementedError("Cannot access storage of BatchedTensorImpl")
+
+        wrapper = Tensor(b"abcd", (4,), "uint8")
+        wrapper.untyped_storage = no_storage  # type: ignore[method-assign]
+        self.refused(wrapper, holdfast.InvalidArgument, "'w', a Tensor, has no memory of its own")
 
     def test_a_type_that_safetensors_does_not_have_is_refused(self) -> None:
         self.refused(Tensor(b"", (0,), "qint8"), holdfast.InvalidArgument, "torch.qint8.*accepted are bool")
@@ -217,6 +245,11 @@ class Dlpack(Refusals):
         self.refused(_Capsules(b"", (5, 128, 1)), holdfast.InvalidArgument, "128 bits")
         self.refused(_Capsules(b"", (2, 32, 4)), holdfast.InvalidArgument, "4 lanes")
 
+    def test_one_without_an_address_is_refused(self) -> None:
+        value = _Capsules(b"abcd", (1, 8, 1))
+        value._raw.data = None
+        self.refused(value, holdfast.InvalidArgument, "'w', a _Capsules, has no memory of its own")
+
     def test_one_that_is_not_contiguous_without_numpy_is_refused(self) -> None:
         value = _Capsules(b"abcdefgh", (1, 8, 1))
         strides = (ctypes.c_int64 * 1)(2)
@@ -224,6 +257,22 @@ class Dlpack(Refusals):
         value._raw.strides = strides
         with mock.patch.dict(sys.modules, numpy=None):
             self.refused(value, holdfast.Unsupported, "'w' is not contiguous; install numpy")
+
+
+class Interfaces(Refusals):
+    def test_one_without_an_address_with_a_mask_or_with_a_negative_side_is_refused(self) -> None:
+        memory = ctypes.create_string_buffer(b"abcd")
+        plain = {"version": 3, "typestr": "|u1", "shape": (4,), "data": (ctypes.addressof(memory), False)}
+        for change, words in (
+            ({"data": (0, False)}, "'w', a Other, has no memory of its own"),
+            ({"data": (None, False)}, "'w', a Other, has no memory of its own"),
+            ({"mask": memory}, "'w' is masked"),
+            ({"shape": (-1,)}, r"'w' has the shape \[-1\]; no side can be negative"),
+        ):
+            value = type("Other", (), {"__array_interface__": {**plain, **change}})()
+            self.refused(value, holdfast.InvalidArgument, words)
+        same = type("Other", (), {"__array_interface__": plain})()
+        self.assertEqual(read(file_of({"w": same}))["w"], ("U8", [4], b"abcd"))
 
 
 class Buffers(Refusals):

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from .. import _dtypes
 from .._arrays import ArraySource, CopyInto
 from .._payload import Payload
+from .._tensors import require_memory
 from ..errors import InvalidArgument
 from ._torch_files import torch_saved
 
@@ -159,6 +160,7 @@ def _checked_chunk(item: WriteItem, data: Union[torch.Tensor, io.BytesIO, Any]) 
         raise InvalidArgument(
             f"tensor {name!r} is a {type(data).__name__}, which wraps other tensors; save those"
         )
+    require_memory(name, data)
     if data.shape != planned.chunk.sizes or data.dtype != planned.properties.dtype:
         raise InvalidArgument(
             f"tensor {name!r} is {data.dtype} {list(data.shape)}, and the plan says "

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._connect import connect
 from .._reader import Version
+from .._tensors import require_memory
 from ..checkpoint import File
 from ..errors import Corrupt, InvalidArgument, NotFound, Unsupported
 from ..run import Run
@@ -316,6 +317,8 @@ def _checked_target(item: ReadItem, target: torch.Tensor) -> torch.Tensor:
         )
     if target.is_meta:
         raise InvalidArgument(f"tensor {name!r} is on the meta device; allocate it before it is loaded")
+    if not is_traceable_wrapper_subclass(target):
+        require_memory(name, target)
     return target
 
 

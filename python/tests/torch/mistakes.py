@@ -29,11 +29,18 @@ class Custom:
         return isinstance(other, Custom)
 
 
+def _freed() -> torch.Tensor:
+    tensor = torch.ones(4)
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
 def _odd_value(kind: str) -> Any:
     values: dict[str, Callable[[], Any]] = {
         "meta": lambda: torch.empty(2, device="meta"),
         "sparse": lambda: torch.eye(3).to_sparse(),
         "quantized": lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8),
+        "freed": _freed,
         "complex128": lambda: torch.ones(2, dtype=torch.complex128),
         "wrapper": lambda: TwoTensor(torch.ones(2), torch.ones(2)),
         "unpicklable": lambda: lambda: None,

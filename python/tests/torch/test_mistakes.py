@@ -40,6 +40,7 @@ class Saves(WorldCase):
             ("quantized", "InvalidArgument", "tensor 'odd' is quantized; save its int_repr and its scales"),
             ("complex128", "InvalidArgument", "tensor 'odd' has the type torch.complex128, which safetensors does not have"),
             ("wrapper", "InvalidArgument", "tensor 'odd' is a TwoTensor, which wraps other tensors"),
+            ("freed", "InvalidArgument", "array 'odd', a Tensor, has no memory of its own"),
             ("sparse", "InvalidArgument", "tensor 'odd' has the layout torch.sparse_coo; save a dense tensor"),
             ("unpicklable", "AttributeError", "pickle"),
         ]

@@ -31,6 +31,7 @@ export {
   type RecordPlace,
 } from './record.ts';
 export * from './record-types.ts';
+export { UINT32_MAX } from './scalars.ts';
 export {
   idEquals,
   idText,

@@ -21,6 +21,7 @@
 import { CheckpointError, type CheckpointId } from '../contract/index.ts';
 import { toHex } from './checksum.ts';
 import { checkLogicalName, logicalNameProblem, NONCE_HEX_DIGITS_MAX } from './logical-name.ts';
+import { isUint32, UINT32_MAX } from './scalars.ts';
 import { VERSION_MAX } from './version.ts';
 
 /** The number of one life of a writer. Keys and records identify a life by it. */
@@ -44,8 +45,6 @@ export interface ClaimKeyParts extends WriterIncarnation {
   readonly lineage: number;
   readonly epoch: number;
 }
-
-const UINT32_MAX = 2 ** 32 - 1;
 
 // Each is a group. No leading zeros, so that each thing has exactly one key.
 const NUMBER = '(0|[1-9][0-9]{0,9})';
@@ -282,7 +281,7 @@ function writerText({ writer, incarnation }: WriterIncarnation): string {
 }
 
 function areUint32(...values: readonly number[]): boolean {
-  return values.every((value) => Number.isInteger(value) && value >= 0 && value <= UINT32_MAX);
+  return values.every(isUint32);
 }
 
 function uint32(value: number, what: string): number {

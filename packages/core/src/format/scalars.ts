@@ -20,7 +20,7 @@ export interface ScalarCodec {
 
 const INT64_MIN = -(2n ** 63n);
 const INT64_MAX = 2n ** 63n - 1n;
-const UINT32_MAX = 2 ** 32 - 1;
+export const UINT32_MAX = 2 ** 32 - 1;
 const INT64_TEXT = /^(?:0|-?[1-9][0-9]{0,18})$/;
 
 export function isUint32(value: unknown): value is number {

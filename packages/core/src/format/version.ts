@@ -8,6 +8,7 @@ import {
   shown,
   type VersionInput,
 } from '../contract/index.ts';
+import { UINT32_MAX } from './scalars.ts';
 
 /** 2^63 - 1: int64, as the records hold it. */
 export const VERSION_MAX = 2n ** 63n - 1n;
@@ -50,17 +51,15 @@ export interface Reference {
   readonly lineage?: number;
 }
 
-const LINEAGE_MAX = 2 ** 32 - 1;
-
 /** `InvalidArgument` if the version is invalid, or the lineage is not a whole number from 1 on. */
 export function toReference(input: CheckpointReference): Reference {
   if (typeof input !== 'object' || input === null) return { version: toVersion(input) };
   const version = toVersion(input.version);
   const { lineage } = input;
-  if (Number.isSafeInteger(lineage) && lineage >= 1 && lineage <= LINEAGE_MAX) return { version, lineage };
+  if (Number.isSafeInteger(lineage) && lineage >= 1 && lineage <= UINT32_MAX) return { version, lineage };
   throw new CheckpointError(
     'InvalidArgument',
-    `lineage ${shown(lineage)} cannot be used: a lineage is a whole number from 1 to ${LINEAGE_MAX}`,
+    `lineage ${shown(lineage)} cannot be used: a lineage is a whole number from 1 to ${UINT32_MAX}`,
   );
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { CheckpointId, State } from '../format/index.ts';
+import { type CheckpointId, type State, UINT32_MAX } from '../format/index.ts';
 import { apply } from './apply.ts';
 import type { Decision } from './decision.ts';
 import { EMPTY_STATE, isUncommittable, latestOf, PAST_ATTEMPTS_LENGTH, TXN_RING_LENGTH } from './state.ts';
@@ -106,6 +106,18 @@ describe('takeover', () => {
     const next = after(state, takeover('job-1'));
     expect([next.incarnations, next.abandoned, next.lineage, next.top]).toEqual([{}, [], 1, 3n]);
   });
+});
+
+test('numbers that have come to their end are told', () => {
+  const last = { ...committed(1), epoch: UINT32_MAX, lineage: UINT32_MAX };
+  for (const [what, txn] of [
+    ['attempt', takeover('job-1')],
+    ['rollback', { kind: 'rollback', lineage: UINT32_MAX, checkpoint: at(1, 1, 1n), reason: 'diverged' }],
+  ] as const)
+    expect(decide(last, txn)).toMatchObject({
+      reason: 'refused',
+      message: `no ${what} is left: this run has counted them to 4294967295, the highest number`,
+    });
 });
 
 describe('register', () => {

@@ -5,10 +5,10 @@
  */
 
 import { referenceText } from '../contract/reference.ts';
-import { idEquals, type State } from '../format/index.ts';
+import { idEquals, type State, UINT32_MAX } from '../format/index.ts';
 import { applyCommit } from './apply-commit.ts';
 import { applyKeeping } from './apply-keeping.ts';
-import { type Decision, rejected } from './decision.ts';
+import { type Decision, type Rejected, rejected } from './decision.ts';
 import { inEpochProblem } from './epoch.ts';
 import {
   ABANDONED_LENGTH,
@@ -80,6 +80,7 @@ function takeover(state: State, txn: Takeover): Decision {
       `attempt "${txn.attempt}" is no longer current: attempt "${state.attempt}" owns the run`,
     );
   }
+  if (state.epoch === UINT32_MAX) return noneLeft('attempt', state.epoch);
   const remembers = state.attempt !== '' && !state.attemptDrawn;
   const pastAttempts = remembers
     ? pushBounded(state.pastAttempts, attemptHash(state.attempt), PAST_ATTEMPTS_LENGTH)
@@ -98,6 +99,11 @@ function takeover(state: State, txn: Takeover): Decision {
       resumedFrom: state.latest,
     },
   };
+}
+
+/** No run counts so far. A forged record may. */
+function noneLeft(what: 'attempt' | 'rollback', last: number): Rejected {
+  return rejected('refused', `no ${what} is left: this run has counted them to ${last}, the highest number`);
 }
 
 function register(state: State, txn: Register): Decision {
@@ -132,6 +138,7 @@ function rollback(state: State, txn: Rollback): Decision {
       `lineage ${txn.lineage} has ended: the run is at lineage ${state.lineage}`,
     );
   }
+  if (state.lineage === UINT32_MAX) return noneLeft('rollback', state.lineage);
   const target = findById(state, txn.checkpoint);
   const isTarget = target?.state === 'LIVE' && !target.rolledBack;
   if (!isTarget) return rejected('refused', `version ${referenceText(txn.checkpoint)} is not live`);

@@ -12,6 +12,7 @@ import {
   decodeRecord,
   encodeRecord,
   parseClaimKey,
+  UINT32_MAX,
   type WriterIncarnation,
 } from '../../format/index.ts';
 import type { RunParts } from './parts.ts';
@@ -50,9 +51,16 @@ export async function claim(
   for (;;) {
     const found = await findClaim(run, place, life, signal);
     if (found.isOwn) return { incarnation: found.highest, isNew: false };
+    if (found.highest === UINT32_MAX) throw noneLeft(run, place);
     const incarnation = found.highest + 1;
     if (await create(run, { ...place, incarnation }, life, signal)) return { incarnation, isNew: true };
   }
+}
+
+/** No writer starts so often. A forged claim may have the highest number. */
+function noneLeft({ store }: RunParts, { writer }: ClaimPlace): CheckpointError {
+  const message = `no process is left for writer ${writer}: ${UINT32_MAX}, the highest number, is claimed`;
+  return new CheckpointError('Conflict', message, { context: { store: store.uri, writer } });
 }
 
 /**
