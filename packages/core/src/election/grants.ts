@@ -101,6 +101,9 @@ class GrantLog implements Grants {
     seq: number,
     { trainerId, blockMs }: Pick<SaveGrant, 'trainerId' | 'blockMs'>,
   ): Promise<{ readonly grant: SaveGrant; readonly isOurs: boolean }> {
+    if (seq > Number.MAX_SAFE_INTEGER) {
+      throw new CheckpointError('Conflict', `no grant is left: ${seq - 1}, the highest number, is taken`);
+    }
     const grant = { seq, id: newId(this.#io), trainerId, blockMs };
     const { bytes } = encodeRecord('grant', { ...grant, ...this.#process });
     const key = grantKey(seq);

@@ -30,6 +30,7 @@ export {
   FORMAT_MAJOR,
   type RecordPlace,
 } from './record.ts';
+export { SEQ_MAX } from './record-rules.ts';
 export * from './record-types.ts';
 export { UINT32_MAX } from './scalars.ts';
 export {

@@ -43,7 +43,7 @@ const WORLD_SIZE = within(1, WORLD_SIZE_MAX);
 const WRITER = within(0, WORLD_SIZE_MAX - 1);
 
 /** 30,000 years at a thousand decisions a second. Numbers somewhat above it are exact too. */
-const SEQ_MAX = 10 ** 15;
+export const SEQ_MAX = 10 ** 15;
 
 /** Maximum time for which an election may block the run. */
 const BLOCK_MS_MAX = 7 * 24 * 60 * 60_000;

@@ -10,6 +10,7 @@ import {
   catalogKey,
   crc32c,
   encodeRecord,
+  SEQ_MAX,
   type State,
   type Transaction,
 } from '../../format/index.ts';
@@ -146,6 +147,7 @@ export class Sending {
   }
 
   #evaluate(view: Head, open: readonly OpenPage[]): Evaluated {
+    if (view.seq === SEQ_MAX) throw this.#noEntryLeft(view.seq);
     const seq = view.seq + 1;
     const decision = apply(view.state, this.#txn, seq);
     if (decision.kind !== 'applied') return { decision };
@@ -169,6 +171,12 @@ export class Sending {
       }
       this.#createdPages.add(key);
     });
+  }
+
+  /** No run makes so many decisions. A forged entry may have the highest number. */
+  #noEntryLeft(seq: number): CheckpointError {
+    const message = `no catalog entry is left: ${seq}, the highest number, is taken`;
+    return new CheckpointError('Conflict', message, { context: { store: this.#run.store.uri } });
   }
 
   #entry(head: Head, state: State): CatalogEntry {

@@ -184,7 +184,9 @@ async function takeOver(
     { runId, head, signal, ...(attempt.isDrawn && { memory: takeover }) },
   );
   if (result.kind === 'decided' && result.decision.kind === 'rejected') {
-    throw fencedAttempt(run, result.head, attempt);
+    const { decision } = result;
+    if (decision.reason === 'fenced') throw fencedAttempt(run, result.head, attempt);
+    throw rejectionError(decision, { store: run.store.uri, attempt: attempt.id });
   }
   if (result.kind === 'committed') takeover.isDone = true;
   const isOver = result.kind === 'unknown' && result.head && result.head.state.attempt !== attempt.id;
