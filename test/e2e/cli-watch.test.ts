@@ -1,6 +1,6 @@
 /** `holdfast watch` as a process beside a trainer. */
 
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { holdfast, newPlace, type Place } from './holdfast-process.ts';
@@ -46,7 +46,7 @@ describe('watch', () => {
     await write(place, 3);
     const second = await holdfast([...words, '--once', '--json']);
     expect(JSON.parse(second.stdout)).toEqual({
-      directories: [{ path: place.path('out'), uri: place.uri, saved: [3] }],
+      directories: [{ path: place.path('out'), uri: place.uri, saved: [3], notSaved: [] }],
     });
   });
 
@@ -70,7 +70,43 @@ describe('watch', () => {
     expect(ended.stderr).toContain('(Fenced, exit 4)');
   });
 
+  test('what is complete and cannot be saved sets the exit status', async () => {
+    const place = await newPlace();
+    await write(place, 1);
+    await symlink('model', join(place.path('out'), 'step-1', 'link'));
+    await write(place, 2);
+    const words = ['watch', place.path('out'), place.uri, '--complete-when', 'rename', '--once', '--json'];
+    const first = await holdfast(words);
+    const path = join(place.path('out'), 'step-1');
+    expect(first.code).toBe(2);
+    expect(JSON.parse(first.stdout)).toMatchObject({
+      directories: [{ saved: [2], notSaved: [{ path, version: 1, code: 'InvalidArgument' }] }],
+      error: {
+        code: 'InvalidArgument',
+        message: expect.stringContaining(`version 1 in ${path} is not saved`),
+      },
+    });
+    // It is older than the latest by now, so it never will be saved.
+    const second = await holdfast(words);
+    expect(second.code).toBe(0);
+    expect(JSON.parse(second.stdout)).toMatchObject({
+      directories: [{ saved: [], notSaved: [{ version: 1 }] }],
+    });
+  });
+
+  test('a directory that is not there sets the exit status', async () => {
+    const { uri, path } = await newPlace();
+    const words = ['watch', path('nowhere'), uri, '--complete-when', 'rename', '--once'];
+    const { code, stderr } = await holdfast(words);
+    expect([code, stderr]).toEqual([6, expect.stringMatching(/nothing is saved: cannot read the directory/)]);
+  });
+
   test.each([
+    [
+      'one run twice',
+      ['DIR', 'URI', 'other', 'URI', '--complete-when', 'rename'],
+      'watch takes each run once',
+    ],
     ['no rule', ['DIR', 'URI'], 'watch needs --complete-when'],
     ['no run', ['DIR', '--complete-when', 'rename'], 'watch takes a directory and the URI of its run'],
     [

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { CheckpointError, SaveResult } from '@holdfast/core/contract';
+import { CheckpointError, type SaveResult, toCheckpointError } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import {
   afterSigterm,
@@ -13,7 +13,7 @@ import {
   workers,
 } from '../common-options.ts';
 import type { Job } from '../env.ts';
-import { formatBytes, formatPlural, formatRoughDuration, printable } from '../format.ts';
+import { formatBytes, formatCount, formatPlural, formatRoughDuration, printable } from '../format.ts';
 import { JOB_OPTIONS, jobOf } from '../job.ts';
 import { type JsonObject, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
@@ -21,7 +21,7 @@ import { flag, value } from '../option.ts';
 import { RETENTION_OPTIONS, rulesToSet } from '../retention-options.ts';
 import { usageError } from '../usage-error.ts';
 import { durationBetween, pairsToRecord } from '../values.ts';
-import type { Folder, FolderOptions } from '../watch/folder.ts';
+import type { Folder, FolderOptions, NotSaved } from '../watch/folder.ts';
 import { parsePattern } from '../watch/pattern.ts';
 import { parseRule } from '../watch/rule.ts';
 import type { Entry } from '../watch/tree.ts';
@@ -103,9 +103,28 @@ async function runWatch(call: Call): Promise<CommandResult> {
     }
   });
   const ended = await Promise.allSettled(watching);
-  const failed = ended.find((each) => each.status === 'rejected');
-  if (failed !== undefined && !call.signal.aborted) throw stop.signal.reason ?? failed.reason;
-  return describe(folders, uris);
+  if (stop.signal.aborted && !call.signal.aborted) throw stop.signal.reason;
+  return { ...describe(folders, uris), ...failureOf(folders, ended) };
+}
+
+/** The first checkpoint that is complete and was not saved sets the exit status. */
+function failureOf(
+  folders: readonly Folder[],
+  ended: readonly PromiseSettledResult<void>[],
+): { readonly error?: CheckpointError } {
+  const failing = folders.findIndex(({ notSaved }) => notSaved.some((each) => !each.isPassedOver));
+  const notSaved = folders[failing]?.notSaved.find((each) => !each.isPassedOver);
+  if (notSaved === undefined) return {};
+  const end = ended[failing];
+  // The error of a save that a signal ended was thrown on, and the store was asked once more.
+  const wasEnded = notSaved.why.code === 'Aborted' || notSaved.why.code === 'OutcomeUnknown';
+  const { code, message, context } =
+    wasEnded && end?.status === 'rejected' ? toCheckpointError(end.reason) : notSaved.why;
+  return { error: new CheckpointError(code, `${notSavedText(notSaved)}: ${message}`, { context }) };
+}
+
+function notSavedText({ path, version }: NotSaved): string {
+  return version === null ? 'nothing is saved' : `version ${version} in ${path} is not saved`;
 }
 
 interface Pair {
@@ -121,6 +140,11 @@ function pairsOf({ operands }: Call): Pair[] {
   const pairs: Pair[] = [];
   for (let index = 0; index < operands.length; index += 2) {
     const [directory = '', uri = ''] = operands.slice(index, index + 2);
+    if (pairs.some((other) => other.uri === uri))
+      throw usageError('watch takes each run once', [
+        `given twice: ${printable(uri)}`,
+        'the checkpoints of a run come from one directory on each machine',
+      ]);
     pairs.push({ directory: resolve(directory), uri });
   }
   return pairs;
@@ -148,7 +172,7 @@ function optionsOf(call: Call, job: Job): FolderOptions {
       metadata: pairsToRecord(call.get(meta) ?? []),
     },
     onSaved: (entry, result) => tellSaved(call, entry, result),
-    onNotSaved: (entry, why) => tellNotSaved(call, entry, why),
+    onNotSaved: (what) => tellNotSaved(call, what),
   };
 }
 
@@ -179,19 +203,26 @@ function tellSaved(
   );
 }
 
-function tellNotSaved(call: Call, { version }: Entry, { code, message }: CheckpointError): void {
-  call.messages.warn(`holdfast: version ${version} is not saved: ${printable(message)} (${code})`);
+function tellNotSaved(call: Call, what: NotSaved): void {
+  const { code, message } = what.why;
+  call.messages.warn(`holdfast: ${printable(notSavedText(what))}: ${printable(message)} (${code})`);
 }
 
 function describe(folders: readonly Folder[], uris: readonly string[]): CommandResult {
-  const directories: JsonObject[] = folders.map(({ directory, saved }, index) => ({
+  const directories: JsonObject[] = folders.map(({ directory, saved, notSaved }, index) => ({
     path: directory,
     uri: uris[index] ?? null,
     saved: saved.map(jsonVersion),
+    notSaved: notSaved.map(({ path, version, why: { code, message } }) => ({
+      path,
+      version: version === null ? null : jsonVersion(version),
+      code,
+      message,
+    })),
   }));
   const count = folders.reduce((sum, { saved }) => sum + saved.length, 0);
   return {
-    text: `watched  ${formatPlural(folders.length, 'directory')}   ${formatPlural(count, 'version')} saved`,
+    text: `watched  ${folders.length === 1 ? '1 directory' : `${formatCount(folders.length)} directories`}   ${formatPlural(count, 'version')} saved`,
     json: { directories },
   };
 }

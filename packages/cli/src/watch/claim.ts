@@ -13,7 +13,14 @@ import {
   type ScanOptions,
 } from '@holdfast/core/contract';
 import { FileSource, localFiles } from '@holdfast/local-files';
+import { findRemoval } from './removal.ts';
 import { type Entry, isSameTree, readTree, type Tree } from './tree.ts';
+
+export interface Claiming {
+  isComplete(tree: Tree): Promise<boolean>;
+  /** The trainer gives a checkpoint its name when it is complete. */
+  readonly isRenamed: boolean;
+}
 
 export class Claim {
   readonly #entry: Entry;
@@ -29,19 +36,22 @@ export class Claim {
 
   /**
    * Opens all files. `isComplete` is asked when they are open. `SourceChanged`: it is not complete,
-   * or changes. `NotFound`: it is gone.
+   * changes, or has lost files. `NotFound`: it is gone.
    */
   static async open(
     entry: Entry,
     options: ScanOptions,
-    isComplete: (tree: Tree) => Promise<boolean>,
+    { isComplete, isRenamed }: Claiming,
   ): Promise<{ readonly claim: Claim; readonly tree: FoundTree }> {
     const claim = new Claim(entry, options);
     try {
       const before = await readTree(entry);
       if (before === null) throw gone(entry);
       claim.#before = before;
+      const losing = entry.isDirectory ? await findRemoval(entry, { isRenamed }) : null;
+      if (losing !== null) throw hasLost(entry, losing);
       const tree = await claim.#openAll();
+      await claim.#assertAllOpened(tree);
       if (!(await isComplete(before))) throw claim.#changed('is not complete any more');
       await claim.#assertSame();
       return { claim, tree };
@@ -63,6 +73,15 @@ export class Claim {
     const opened: FoundFile[] = [];
     for (const file of files) opened.push(await this.#opened(file.name, join(path, file.name)));
     return { files: opened, directories };
+  }
+
+  /** A file that is neither opened nor there any more was removed since the first look. */
+  async #assertAllOpened({ files }: FoundTree): Promise<void> {
+    const opened = new Set(files.map(({ name }) => name));
+    const excluded = [...this.#before.keys()].filter((name) => name !== '' && !opened.has(name));
+    if (excluded.length === 0) return;
+    const now = await readTree(this.#entry);
+    if (!excluded.every((name) => now?.has(name))) throw this.#changed('lost files before they were opened');
   }
 
   async #opened(name: string, path: string): Promise<FoundFile> {
@@ -101,6 +120,13 @@ export class Claim {
     const { path } = this.#entry;
     return new CheckpointError('SourceChanged', `${path} ${what}`, { context: { path } });
   }
+}
+
+function hasLost({ path }: Entry, directory: string): CheckpointError {
+  const message =
+    `the last change in ${directory} was a removal, so the checkpoint may not be whole; ` +
+    'a trainer that removes files of its own should write one after that';
+  return new CheckpointError('SourceChanged', message, { context: { path } });
 }
 
 function gone({ path }: Entry): CheckpointError {

@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -75,6 +76,23 @@ describe('when a checkpoint is complete', () => {
     expect(await lookTwice(101n)).toBe(false);
     writeFileSync(join(at, name), 'release');
     expect(await lookTwice(100n)).toBe(false);
+  });
+
+  test.each<[string, (path: string) => void, boolean]>([
+    ['a link to the checkpoint', (path) => symlinkSync('step100', path), true],
+    ['a link to nothing of that name', (path) => symlinkSync(path, path), false],
+    ['a directory', (path) => mkdirSync(path), false],
+    ['a pipe without a writer', (path) => execFileSync('mkfifo', [path]), false],
+    ['a long file', (path) => writeFileSync(path, `step100${' '.repeat(5000)}`), false],
+  ])('a tracker that is %s', async (_, make, expected) => {
+    const at = directory();
+    make(join(at, 'latest'));
+    const { clock, isComplete } = watching('tracker:5s', at);
+    await isComplete(['a']);
+    clock.nowMs += 5000;
+    await isComplete(['a']);
+    clock.nowMs += 5000;
+    expect(await isComplete(['a'])).toBe(expected);
   });
 });
 

@@ -1,14 +1,16 @@
 /** When a trainer has finished writing a checkpoint. No trainer says so in the same way. */
 
-import { readFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { errnoOf } from '@holdfast/local-files';
+import { constants, lstat, open, readlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { errnoOf, fileError } from '@holdfast/local-files';
 import type { Pattern } from './pattern.ts';
 import type { Rule } from './rule.ts';
 import { type Entry, isSameTree, type Tree } from './tree.ts';
 
 /** Files that name the newest checkpoint: of DeepSpeed, of Megatron and of verl. */
 const TRACKERS = ['latest', 'latest_checkpointed_iteration.txt'];
+
+const TRACKER_BYTES_MAX = 4096;
 
 interface Seen {
   readonly tree: Tree;
@@ -53,8 +55,8 @@ export class Completeness {
 
   async #isTracked({ path, version }: Entry): Promise<boolean> {
     for (const name of TRACKERS) {
-      const text = await readText(join(dirname(path), name));
-      const tracked = text === null ? null : this.#versionOf(text.trim());
+      const text = await namedBy(join(dirname(path), name));
+      const tracked = text === null ? null : this.#versionOf(text);
       // An older one was named before.
       if (tracked !== null && tracked >= version) return true;
     }
@@ -86,11 +88,24 @@ function hasAllOfTrainer(tree: Tree, rankCount: number): boolean {
   return ['trainer_state.json', ...states].every((name) => tree.has(name));
 }
 
-async function readText(path: string): Promise<string | null> {
+/**
+ * The name in a tracker, which is a short file or a link to a checkpoint. `null`: it is not there,
+ * or is something else.
+ */
+async function namedBy(path: string): Promise<string | null> {
   try {
-    return await readFile(path, 'utf8');
+    if ((await lstat(path)).isSymbolicLink()) return basename(await readlink(path));
+    // O_NONBLOCK: opening a pipe would wait for its writer.
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const stats = await file.stat();
+      const isShort = stats.isFile() && stats.size <= TRACKER_BYTES_MAX;
+      return isShort ? (await file.readFile('utf8')).trim() : null;
+    } finally {
+      await file.close();
+    }
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return null;
-    throw error;
+    throw fileError(error, `read ${path}`, { path });
   }
 }

@@ -6,6 +6,7 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,8 +14,9 @@ import { join } from 'node:path';
 import { crc32c, createCheckpointManager } from '@holdfast/core';
 import type { LocalFiles, RandomSource } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { localFiles } from '@holdfast/local-files';
 import { type FaultPlan, FaultyStore, refuse } from '@holdfast/testkit';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Folder } from './folder.ts';
 import { parsePattern } from './pattern.ts';
 import type { Rule } from './rule.ts';
@@ -44,7 +46,7 @@ function watched({
       nowMs: () => performance.now(),
       save: {},
       onSaved: ({ version }) => told.push(`saved ${version}`),
-      onNotSaved: ({ version }, { code }) => told.push(`not ${version} ${code}`),
+      onNotSaved: ({ version, why }) => told.push(`not ${version} ${why.code}`),
     });
   const open = (own: Folder) => {
     const store = new FaultyStore(new MemoryStore(bucket), (call) => hooks.plan?.(call));
@@ -92,6 +94,7 @@ function noticing(files: LocalFiles, onRead: () => void): LocalFiles {
   };
 }
 
+const later = () => new Date(Date.now() + 3600_000);
 const WHOLE = { model: 'model1', '.metadata': 'm' };
 
 describe('a watched directory', () => {
@@ -119,10 +122,90 @@ describe('a watched directory', () => {
   });
 
   test('the directory need not be there yet', async () => {
-    const { directory, told, look } = watched();
+    const { directory, told, look, write, folder } = watched();
     rmSync(directory, { recursive: true });
+    const own = folder();
+    await look(own);
+    await look(own);
+    expect(told).toEqual(['not null NotFound']);
+    write('step-1', WHOLE);
+    await look(own);
+    expect(told).toEqual(['not null NotFound', 'saved 1']);
+  });
+
+  test.each<[string, (directory: string) => void]>([
+    ['is a file', (directory) => writeFileSync(directory, '')],
+    ['leads nowhere', (directory) => symlinkSync(directory, directory)],
+  ])('a directory that %s is told', async (_, make) => {
+    const { directory, told, look, folder } = watched();
+    rmSync(directory, { recursive: true });
+    make(directory);
+    const own = folder();
+    await look(own);
+    expect(told).toEqual([expect.stringMatching(/^not null /)]);
+    expect(own.notSaved).toMatchObject([{ path: directory, version: null, isPassedOver: false }]);
+  });
+
+  test.each<[Rule['kind'], string]>([
+    ['rename', 'step-1'],
+    ['metadata', 'step-1/part'],
+    ['rename', 'step-1/part'],
+  ])('%s: a checkpoint that has lost a file of %s is not saved until one is added', async (kind, lost) => {
+    const { directory, told, look, write, folder } = watched({ rule: { kind } as Rule });
+    write('step-1', { ...WHOLE, other: 'o' });
+    write('step-1/part', { a: 'a', b: 'b' });
+    const changed = join(directory, lost);
+    // Younger than its entries, as after a removal: those tests must not wait for the clock.
+    utimesSync(changed, later(), later());
+    const own = folder();
+    await look(own);
+    await look(own);
+    expect(told).toEqual(['not 1 SourceChanged']);
+    expect(own.notSaved).toMatchObject([{ version: 1n, why: { code: 'SourceChanged' } }]);
+    utimesSync(changed, new Date(), new Date());
+    await look(own);
+    expect(told).toEqual(['not 1 SourceChanged', 'saved 1']);
+    expect(own.notSaved).toEqual([]);
+  });
+
+  test('what a trainer removes before it gives the name does not count', async () => {
+    const { directory, told, look, write } = watched({ rule: { kind: 'rename' } });
+    write('tmp-1', WHOLE);
+    const removedAtMs = Date.now() + 50;
+    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(removedAtMs + 100));
+    utimesSync(join(directory, 'tmp-1'), removedAtMs / 1000, removedAtMs / 1000);
+    renameSync(join(directory, 'tmp-1'), join(directory, 'step-1'));
     await look();
-    expect(told).toEqual([]);
+    expect(told).toEqual(['saved 1']);
+  });
+
+  test.each<[string, (path: string) => void]>([
+    ['a file', (path) => rmSync(join(path, 'other'))],
+    ['all', (path) => rmSync(path, { recursive: true })],
+  ])('%s removed while the files are opened: it is not saved', async (_, remove) => {
+    const { directory, told, look, write } = watched({ rule: { kind: 'rename' } });
+    write('step-1', { ...WHOLE, other: 'o' });
+    const { scan } = localFiles;
+    vi.spyOn(localFiles, 'scan').mockImplementationOnce((path, options) => {
+      remove(join(directory, 'step-1'));
+      return scan(path, options);
+    });
+    onTestFinished(() => {
+      vi.restoreAllMocks();
+    });
+    await look();
+    expect(told).toEqual([expect.stringMatching(/^not 1 (SourceChanged|NotFound)$/)]);
+  });
+
+  test('two names of one version: the shorter one is saved, the other is told', async () => {
+    const { told, look, write, folder } = watched();
+    write('step-07', WHOLE);
+    write('step-7', WHOLE);
+    const own = folder();
+    await look(own);
+    await look(own);
+    expect(told).toEqual(['not 7 InvalidArgument', 'saved 7']);
+    expect(own.notSaved).toMatchObject([{ path: expect.stringMatching(/step-07$/), isPassedOver: true }]);
   });
 
   test.each<[string, (path: string) => void]>([

@@ -4,7 +4,6 @@ import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   CheckpointError,
-  type ErrorCode,
   type FoundTree,
   isCheckpointError,
   type LocalFiles,
@@ -14,7 +13,7 @@ import {
   type ScanOptions,
   toCheckpointError,
 } from '@holdfast/core/contract';
-import { errnoOf, fileError, localFiles } from '@holdfast/local-files';
+import { fileError, localFiles } from '@holdfast/local-files';
 import { Claim } from './claim.ts';
 import { Completeness } from './complete.ts';
 import type { Pattern } from './pattern.ts';
@@ -29,22 +28,19 @@ export interface FolderOptions {
   /** Options of each save. */
   readonly save: SaveOptions;
   readonly onSaved: (entry: Entry, result: SaveResult) => void;
-  /** The entry stays as it is, and is looked at again. Called once for each reason. */
-  readonly onNotSaved: (entry: Entry, why: CheckpointError) => void;
+  /** It is looked at again. Called once for each reason. */
+  readonly onNotSaved: (what: NotSaved) => void;
 }
 
-/** The next look may find another state of the entry, of the store or of the other writers. */
-const PASSING: readonly ErrorCode[] = [
-  'InvalidArgument',
-  'NotFound',
-  'SourceChanged',
-  'Unavailable',
-  'Throttled',
-  'TimedOut',
-  'StorageFull',
-  'Incomplete',
-  'OutcomeUnknown',
-];
+export interface NotSaved {
+  /** Of the entry, or of the directory if that cannot be read. */
+  readonly path: string;
+  /** `null`: the directory cannot be read. */
+  readonly version: bigint | null;
+  readonly why: CheckpointError;
+  /** It never will be: the run has gone past it, or another entry has its version. */
+  readonly isPassedOver: boolean;
+}
 
 export class Folder {
   readonly directory: string;
@@ -54,6 +50,7 @@ export class Folder {
   readonly #entries = new Map<string, Entry>();
   /** Why an entry was not saved, by its path. */
   readonly #told = new Map<string, string>();
+  #notSaved = new Map<string, NotSaved>();
   #committed: Set<bigint> | undefined;
   #latest = -1n;
   readonly saved: bigint[] = [];
@@ -70,19 +67,25 @@ export class Folder {
   }
 
   /**
-   * Saves every complete checkpoint above the latest version, lowest first. An error that the next
-   * look may not meet is told; others are thrown, such as `Fenced`.
+   * Saves every complete checkpoint above the latest version, lowest first. Throws only `Fenced`,
+   * and what a signal ends. Other errors are told, because the next look may not meet them.
    */
   async look(manager: RunManager): Promise<void> {
-    const entries = await this.#entriesNow();
-    for (const entry of entries) {
+    this.#notSaved = new Map();
+    for (const entry of await this.#entriesNow()) {
       this.#options.save.signal?.throwIfAborted();
       try {
         await this.#saveIfComplete(manager, entry);
       } catch (error) {
-        this.#tellOrThrow(entry, error);
+        this.#tell(entry, toCheckpointError(error));
+        if (isCheckpointError(error, 'Fenced') || this.#options.save.signal?.aborted) throw error;
       }
     }
+  }
+
+  /** What the last look found complete, and did not save, whatever the reason. */
+  get notSaved(): readonly NotSaved[] {
+    return [...this.#notSaved.values()];
   }
 
   async #saveIfComplete(manager: RunManager, entry: Entry): Promise<void> {
@@ -91,7 +94,7 @@ export class Folder {
     const tree = await readTree(entry);
     if (tree === null || !(await this.#complete.isComplete(entry, tree))) return;
     if (entry.version < this.#latest) {
-      this.#tellOnce(entry, 'older', olderThan(entry, this.#latest));
+      this.#tell(entry, olderThan(entry, this.#latest), { isPassedOver: true });
       return;
     }
     this.#entries.set(entry.path, entry);
@@ -115,8 +118,10 @@ export class Folder {
   async #claim(path: string, options: ScanOptions): Promise<FoundTree> {
     const entry = this.#entries.get(path);
     if (entry === undefined) return localFiles.scan(path, options);
-    const isComplete = (tree: ReadonlyMap<string, string>) => this.#complete.isComplete(entry, tree);
-    const { claim, tree } = await Claim.open(entry, options, isComplete);
+    const { claim, tree } = await Claim.open(entry, options, {
+      isComplete: (found) => this.#complete.isComplete(entry, found),
+      isRenamed: this.#options.rule.kind === 'rename',
+    });
     await this.#claims.get(path)?.close();
     this.#claims.set(path, claim);
     return tree;
@@ -135,41 +140,53 @@ export class Folder {
     if (version > this.#latest) this.#latest = version;
   }
 
-  #tellOrThrow(entry: Entry, error: unknown): void {
-    const why = toCheckpointError(error);
-    this.#options.save.signal?.throwIfAborted();
-    const isPassing = PASSING.includes(why.code) || isCheckpointError(error, 'Conflict');
-    if (!isPassing) throw why;
-    this.#tellOnce(entry, why.message, why);
+  #tell(
+    { path, version }: { readonly path: string; readonly version: bigint | null },
+    why: CheckpointError,
+    { isPassedOver = false } = {},
+  ): void {
+    const notSaved = { path, version, why, isPassedOver };
+    this.#notSaved.set(path, notSaved);
+    // The message of an older one names the latest version, which changes.
+    const reason = isPassedOver ? 'passed over' : why.message;
+    if (this.#told.get(path) === reason || this.#options.save.signal?.aborted) return;
+    this.#told.set(path, reason);
+    this.#options.onNotSaved(notSaved);
   }
 
-  #tellOnce(entry: Entry, reason: string, why: CheckpointError): void {
-    if (this.#told.get(entry.path) === reason) return;
-    this.#told.set(entry.path, reason);
-    this.#options.onNotSaved(entry, why);
-  }
-
+  /** Ordered by version. Only one entry of each version. */
   async #entriesNow(): Promise<Entry[]> {
-    const found: Entry[] = [];
+    const found = new Map<bigint, Entry>();
     for (const name of await this.#names()) {
       const version = this.#options.pattern.versionIn(name);
       if (version === null) continue;
       const path = join(this.directory, name);
       const stats = await stat(path).catch(() => null);
-      if (stats !== null) found.push({ name, path, version, isDirectory: stats.isDirectory() });
+      if (stats === null) continue;
+      const other = found.get(version);
+      if (other === undefined) found.set(version, { name, path, version, isDirectory: stats.isDirectory() });
+      else this.#tell({ path, version }, twiceThere(path, other), { isPassedOver: true });
     }
-    return found.sort((one, other) => (one.version < other.version ? -1 : 1));
+    return [...found.values()].sort((one, other) => (one.version < other.version ? -1 : 1));
   }
 
-  /** The trainer may not have made the directory yet. */
+  /** The shortest first: of `step-7` and `step-07`, the trainer writes the former. */
   async #names(): Promise<string[]> {
+    const path = this.directory;
     try {
-      return await readdir(this.directory);
+      const names = await readdir(path);
+      this.#told.delete(path);
+      return names.sort((one, other) => one.length - other.length);
     } catch (error) {
-      if (errnoOf(error) === 'ENOENT') return [];
-      throw fileError(error, `read the directory ${this.directory}`, { path: this.directory });
+      this.#tell({ path, version: null }, fileError(error, `read the directory ${path}`, { path }));
+      return [];
     }
   }
+}
+
+function twiceThere(path: string, { path: other, version }: Entry): CheckpointError {
+  const message = `${path} is version ${version} as well as ${other}`;
+  return new CheckpointError('InvalidArgument', message, { context: { path, version } });
 }
 
 function olderThan({ path, version }: Entry, latest: bigint): CheckpointError {

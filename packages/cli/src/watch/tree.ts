@@ -2,7 +2,7 @@
 
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errnoOf } from '@holdfast/local-files';
+import { errnoOf, fileError } from '@holdfast/local-files';
 
 /** A checkpoint of a trainer: a directory, or a single file. */
 export interface Entry {
@@ -16,7 +16,10 @@ export interface Entry {
 /** Size, time and inode of each file by its path below the entry; "" for a single file. */
 export type Tree = ReadonlyMap<string, string>;
 
-/** Links are followed: what they lead to may still change. `null`: the entry is gone by now. */
+/**
+ * Links are followed: what they lead to may still change. `null`: the entry is gone by now.
+ * `Denied`, `Unavailable`: it cannot be read.
+ */
 export async function readTree({
   path,
   isDirectory,
@@ -27,7 +30,7 @@ export async function readTree({
     else files.set('', await stateOf(path));
   } catch (error) {
     if (['ENOENT', 'ENOTDIR', 'ESTALE'].includes(errnoOf(error) ?? '')) return null;
-    throw error;
+    throw fileError(error, `look at ${path}`, { path });
   }
   return files;
 }
