@@ -65,6 +65,7 @@ def _fill(
         if key not in by_name:
             raise NotFound(f"{name!r} has no array {key!r}", {"file": name, "array": key})
     targets = {key: target_view(key, value, by_name[key]) for key, value in into.items()}
+    twins = _set_twins_apart(targets)
     wanted = sorted((by_name[key] for key in into), key=lambda entry: (entry.offset, entry.size))
     row: list[Entry] = []
     for entry in [*wanted, None]:
@@ -75,7 +76,40 @@ def _fill(
         if row:
             reader.read_ranges(version, name, row[0].offset, views, timeout)
         row = [] if entry is None else [entry]
+    for twin, other in twins:
+        if targets[twin] != targets[other]:
+            raise InvalidArgument(
+                f"into: the arrays {other!r} and {twin!r} are the same memory, and {name!r} has other "
+                "elements for each"
+            )
     return dict(into)
+
+
+def _set_twins_apart(targets: dict[str, memoryview]) -> list[tuple[str, str]]:
+    """Names that stand for the same memory, such as tied weights, each with the one that keeps it.
+
+    The others get memory of their own, to be compared. ``InvalidArgument``: two arrays share only a
+    part of their memory, so one would overwrite the other.
+    """
+    from ._memory import address_of
+
+    places = []
+    for key, view in targets.items():
+        with address_of(view) as address:
+            places.append((address, view.nbytes, key))
+    twins: list[tuple[str, str]] = []
+    last, size, owner = 0, 0, ""
+    for start, length, key in sorted(place for place in places if place[1] > 0):
+        if (start, length) == (last, size):
+            targets[key] = memoryview(bytearray(length))
+            twins.append((key, owner))
+        elif start < last + size:
+            raise InvalidArgument(
+                f"into: the arrays {owner!r} and {key!r} share memory, so one would overwrite the other"
+            )
+        else:
+            last, size, owner = start, length, key
+    return twins
 
 
 def target_view(name: str, value: Any, entry: Entry) -> memoryview:

@@ -179,6 +179,23 @@ class Arrays(FakeAgentCase):
         self.run_.load_arrays(into=only)
         self.assertEqual((only["d"], only["g"]), (self.arrays["d"], self.arrays["g"]))
 
+    def test_arrays_that_share_memory_are_refused_and_views_side_by_side_are_not(self) -> None:
+        self.run_.save(2, arrays={"a": b"aaaa", "b": b"bbbb", "none": b""}).wait()
+        memory = memoryview(bytearray(8))
+        with self.assertRaisesRegex(holdfast.InvalidArgument, "arrays 'a' and 'b' share memory"):
+            self.run_.load_arrays(into={"b": memory[3:7], "a": memory[:4]})
+        self.assertEqual(bytes(memory), bytes(8))
+        self.run_.load_arrays(into={"b": memory[4:], "a": memory[:4], "none": memory[2:2]})
+        self.assertEqual(bytes(memory), b"aaaabbbb")
+
+    def test_names_of_the_same_memory_must_have_the_same_elements(self) -> None:
+        self.run_.save(2, arrays={"a": b"same", "tied": b"same", "other": b"diff"}).wait()
+        memory = memoryview(bytearray(4))
+        self.run_.load_arrays(into={"tied": memory, "a": memory})
+        self.assertEqual(bytes(memory), b"same")
+        with self.assertRaisesRegex(holdfast.InvalidArgument, "'a' and 'other' are the same memory"):
+            self.run_.load_arrays(into={"other": memory, "a": memory})
+
     def test_a_long_header_takes_a_second_request(self) -> None:
         arrays = {f"a-long-name-of-an-array-{number}": b"x" for number in range(2000)}
         self.run_.save(2, arrays=arrays).wait()

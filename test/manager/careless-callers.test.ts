@@ -63,3 +63,20 @@ test('memory that shrinks during the save is noticed', async () => {
     'SourceChanged: the memory of the source had 300000 bytes and now has 1000',
   );
 });
+
+test('buffers of a restore that share memory are refused, and views side by side are not', async () => {
+  await using manager = open(newBucket());
+  await manager.save({ version: 1, buffers: { a: bytes(100, 1), b: bytes(100, 2), empty: bytes(0) } });
+  const memory = new Uint8Array(200);
+  const view = (start: number) => memory.subarray(start, start + 100);
+  for (const [a, b] of [
+    [view(0), view(0)],
+    [view(0), view(99)],
+    [view(60), view(0)],
+  ] as const)
+    expect(await failure(manager.restore({ to: { a, b } }))).toMatch(
+      /^InvalidArgument: the buffers for "(a|b)" and "(a|b)" share memory/,
+    );
+  await manager.restore({ to: { b: view(100), a: view(0), empty: memory.subarray(50, 50) } });
+  expect([view(0), view(100)]).toEqual([bytes(100, 1), bytes(100, 2)]);
+});

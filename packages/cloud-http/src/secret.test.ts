@@ -33,6 +33,23 @@ describe('conceal', () => {
     expect(conceal(`the key ${said} is wrong`, [VALUE])).toBe('the key [secret] is wrong');
   });
 
+  it.each([
+    ['in hex', bytes.toString('hex')],
+    ['in hex, upper case', bytes.toString('hex').toUpperCase()],
+    ['in hex with spaces', bytes.toString('hex').replace(/..(?=.)/g, '$& ')],
+    ['in hex with colons and 0x', bytes.toString('hex').replace(/..(?=.)/g, '0x$&:')],
+    ['its own bytes in hex', Buffer.from(VALUE, 'base64').toString('hex')],
+    ['a piece in hex', bytes.subarray(3, 12).toString('hex')],
+  ])('%s', (_name, said) => {
+    const shown = conceal(`the key g${said} is wrong`, [VALUE]);
+    expect(shown.replace('0x', '')).toMatch(/^the key g\[secret\]\S{0,2} is wrong$/);
+  });
+
+  it('hex digits after another one', () => {
+    const shown = conceal(`request a${bytes.toString('hex')}`, [VALUE]);
+    expect(shown).toMatch(/^request a\[secret\]$/);
+  });
+
   const hexOf = (letter: string) => letter.charCodeAt(0).toString(16);
   const inUrl = (letter: string) => `%${hexOf(letter)}`;
   const inXml = (letter: string) => `&#${letter.charCodeAt(0)};`;

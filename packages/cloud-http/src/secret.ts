@@ -37,9 +37,9 @@ const PIECE_LENGTH = 8;
 const LAYERS_MAX = 3;
 
 /**
- * Removes from a text all pieces of the secrets of at least 8 characters: plain or in base64, with
- * any of their characters escaped as in a URL, in XML or in JSON. For texts of servers that
- * received the secrets and may repeat them.
+ * Removes from a text all pieces of the secrets of at least 8 characters: plain, in base64 or in
+ * hex, with any of their characters escaped as in a URL, in XML or in JSON. For texts of servers
+ * that received the secrets and may repeat them.
  */
 export function conceal(text: string, secrets: readonly string[]): string {
   const forms = secrets.filter((secret) => secret.length > 3).flatMap(formsOf);
@@ -49,7 +49,8 @@ export function conceal(text: string, secrets: readonly string[]): string {
   const lengths = new Set(Array.from(pieces, ({ length }) => length));
   let layer: Layer | null = { text, starts: Uint32Array.from({ length: text.length + 1 }, (_, at) => at) };
   for (let count = 0; layer !== null && count <= LAYERS_MAX; count += 1) {
-    for (const length of lengths) hide(layer, length, pieces, hidden);
+    for (const each of [layer, ...fromHex(layer)])
+      for (const length of lengths) hide(each, length, pieces, hidden);
     layer = unescaped(layer);
   }
   let shown = '';
@@ -107,12 +108,37 @@ function characterOf([whole, inUrl, hexInXml, inXml, named, inJson, plain]: RegE
   return code <= 0x10_ffff ? String.fromCodePoint(code) : whole;
 }
 
+/** At least 8 bytes in hex, also with separators: `6b6579…`, `6B 65 79 …`, `0x6b:0x65…`. */
+const HEX = /(?:(?:0x)?[0-9a-f]{2}[ :,-]?){8,}[0-9a-f]?/gi;
+const HEX_DIGIT = /0x|[0-9a-f]/gi;
+
+/** The bytes that hex digits of a layer stand for. A first digit may belong to the text before. */
+function fromHex({ text, starts }: Layer): Layer[] {
+  const found: Layer[] = [];
+  for (const match of text.matchAll(HEX)) {
+    const digits = [...match[0].matchAll(HEX_DIGIT)].filter(([digit]) => digit.length === 1);
+    for (const from of [0, 1]) {
+      let bytes = '';
+      const places: number[] = [];
+      for (let at = from; at + 1 < digits.length; at += 2) {
+        const [high, low] = [digits[at], digits[at + 1]] as [RegExpExecArray, RegExpExecArray];
+        bytes += String.fromCharCode(Number.parseInt(high[0] + low[0], 16));
+        places.push(starts[match.index + high.index] as number);
+      }
+      const end = match.index + (digits.at(-1)?.index ?? 0) + 1;
+      found.push({ text: bytes, starts: Uint32Array.from([...places, starts[end] as number]) });
+    }
+  }
+  return found;
+}
+
 function formsOf(secret: string): string[] {
   // Escapes of a URL are resolved byte by byte.
   const inBytes = Buffer.from(secret).toString('latin1');
   return [
     secret,
     inBytes,
+    ...decodedForms(secret),
     encodeURIComponent(secret),
     ...BASE64.flatMap((base64) => encodedForms(secret, base64)),
   ];
@@ -132,6 +158,12 @@ function encodedForms(secret: string, base64: (typeof BASE64)[number]): string[]
     return form.slice(before + 1, end);
   });
   return [bytes.toString(base64), ...inside.filter(({ length }) => length >= PIECE_LENGTH)];
+}
+
+/** The bytes that a secret itself encodes, such as a key or a signature. */
+function decodedForms(secret: string): string[] {
+  if (!/^[A-Za-z0-9+/_-]{16,}={0,2}$/.test(secret)) return [];
+  return [Buffer.from(secret, 'base64').toString('latin1')];
 }
 
 /** Parts of a secret to search for in a text: all pieces of it, or the whole if it is short. */

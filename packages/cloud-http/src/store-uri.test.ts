@@ -30,6 +30,23 @@ describe('StoreUri', () => {
     expect(uri.flag('loud', false)).toBe(true);
   });
 
+  it.each([
+    'zz://place/x?X-Amz-Signature=canary',
+    'zz://place/x%3FX-Amz-Credential=a%26X-Amz-Signature=canary',
+    'zz://place/x%3FX-Goog-Signature%3Dcanary',
+    'zz://place/x%253FSignature%253Dcanary',
+    'zz://place/x;x-amz-security-token=canary',
+  ])('a signed URL is refused and not repeated: %#', (uri) => {
+    const message = refusalOf(() => uriOf(uri));
+    expect(message).toContain('contains the signature of a signed URL');
+    expect(message).not.toContain('canary');
+  });
+
+  it('names that only resemble a signature are prefixes', () => {
+    for (const path of ['design=1', 'sig', 'sigs=2', 'x/signature', 'bigsig=7'])
+      expect(uriOf(`zz://place/${path}`).path).toBe(path);
+  });
+
   it('left out, a setting has its default, or what the environment says', () => {
     const uri = uriOf('zz://place');
     expect(uri.choice('color', ['red', 'blue'])).toBe('red');
@@ -68,7 +85,7 @@ describe('StoreUri', () => {
     for (const url of [
       'http://u:hunter2@host',
       'http://:hunter2@host',
-      'http://host?sig=hunter2',
+      'http://host?token=hunter2',
       'http://host#hunter2',
       'ftp://u:hunter2@host',
       'u:hunter2@host',

@@ -38,6 +38,21 @@ export function firstOf(
   return undefined;
 }
 
+/** Of Azure's SAS, and of signed URLs of S3 and Google Cloud Storage in both of their versions. */
+const SIGNATURE = /(?<![a-z0-9])(?:sig|signature|x-amz-signature|x-amz-security-token|x-goog-signature)=/i;
+/** A URI may be quoted in a URI that is quoted in another one. */
+const ESCAPES_MAX = 4;
+
+/** Whether a URI has the signature of a signed URL anywhere, escaped or not, also in its prefix. */
+export function holdsSignature(uri: string): boolean {
+  let text = uri;
+  for (let layer = 0; layer <= ESCAPES_MAX; layer += 1) {
+    if (SIGNATURE.test(text)) return true;
+    text = text.replace(/%([0-7][0-9a-f])/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+  }
+  return false;
+}
+
 /**
  * Every method throws `InvalidConfig` with what was wrong and what is accepted. Empty variables
  * count as not set.
@@ -52,6 +67,8 @@ export class StoreUri<Name extends string> {
 
   constructor(uri: string, form: StoreUriForm<Name>) {
     this.#form = form;
+    if (holdsSignature(uri))
+      throw this.invalid('contains the signature of a signed URL; set credentials in the environment');
     const match = /^([a-z0-9]+):\/\/([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?(#.*)?$/is.exec(uri);
     if (match?.[1]?.toLowerCase() !== form.scheme) throw this.invalid(`is not of the form ${form.form}`);
     const [, , authority = '', path = '', query, fragment] = match;

@@ -116,6 +116,11 @@ describe('a SAS', () => {
     `az://acct/runs?endpoint=https://acct.blob.core.windows.net/?${SAS}`,
     `az://acct/runs/x${encodeURIComponent(`?${SAS}`)}`,
     `az://acct/runs#?${SAS}`,
+    `az://acct/runs/x;${SAS}`,
+    'az://acct/runs/sig=canary',
+    'az://acct/runs/r,sig=canary',
+    'az://acct/runs/r%3fse=2030&amp;sig=canary',
+    'az://acct/runs/r%2526sig%253Dcanary',
   ])('in a URI is refused and not repeated: %#', (uri) => {
     const message = refusalOf(uri);
     expect(message).toContain('contains a SAS; remove it and set AZURE_STORAGE_SAS_TOKEN');

@@ -1,5 +1,6 @@
 import {
   type FromEnvironment,
+  holdsSignature,
   isInTheClear,
   Proxies,
   type Secret,
@@ -55,19 +56,13 @@ const SETTINGS = {
 type Uri = StoreUri<keyof typeof SETTINGS>;
 
 /**
- * Finds the signature of a SAS anywhere in a URI, escaped or not: in the query, a setting or the
- * prefix.
- */
-const SAS_IN_URI = /([?&]|%3f|%26)sig(=|%3d)/i;
-
-/**
  * Parses an `az:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was
  * wrong and what is accepted, and never repeats a secret. Pure: no requests, no file access. The
  * prefix is percent-decoded and otherwise unchanged; one trailing '/' is dropped.
  */
 export function parseAzureConfig(uri: string, env: AzureEnvironment = {}): AzureConfig {
   checkStoreInput(uri, env);
-  if (SAS_IN_URI.test(uri)) throw hasSas();
+  if (holdsSignature(uri)) throw hasSas();
   const given: Uri = new StoreUri(uri, { scheme: 'az', form: FORM, settings: SETTINGS });
   const account = accountOf(given);
   const [container = '', ...rest] = given.path.split('/');

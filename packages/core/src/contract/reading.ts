@@ -8,8 +8,8 @@ export type RestoreDestination =
   /** A directory: appears whole or not at all. */
   | string
   /**
-   * Bytes in memory, filled in place, at least one; each must have exactly the file's size. Files
-   * without a buffer are not restored.
+   * Bytes in memory, filled in place, at least one; each must have exactly the file's size, and no
+   * two may share memory (`InvalidArgument`). Files without a buffer are not restored.
    */
   | Readonly<Record<string, Uint8Array>>
   /** A target that the caller implements. */

@@ -32,6 +32,7 @@ import {
   transferOptions,
   unlessRemovedMeanwhile,
 } from '../run/index.ts';
+import { bufferTarget } from './buffer-target.ts';
 import { LeaseHolder } from './lease.ts';
 
 /** So many times `restore` of the latest begins again because that one was removed meanwhile. */
@@ -226,40 +227,6 @@ function isTarget(to: Exclude<RestoreDestination, string>): to is RestoreTarget 
   return (
     typeof to.publish === 'function' && typeof to.discard === 'function' && typeof to.open === 'function'
   );
-}
-
-/**
- * Memory as a destination. After a failed restore the content of the buffers is undefined, as the
- * docstring of the option says.
- */
-function bufferTarget(buffers: Readonly<Record<string, Uint8Array>>): RestoreTarget {
-  return {
-    async open({ name, sizeBytes }) {
-      const buffer = buffers[name];
-      if (!(buffer instanceof Uint8Array) || buffer.byteLength !== sizeBytes) {
-        const given = buffer instanceof Uint8Array ? `${buffer.byteLength} bytes` : typeof buffer;
-        throw new CheckpointError(
-          'InvalidArgument',
-          `the buffer for "${name}" has ${given}; the file has ${sizeBytes} bytes`,
-          { context: { name } },
-        );
-      }
-      return {
-        async writeAt(offsetBytes, bytes) {
-          buffer.set(bytes, offsetBytes);
-        },
-        async close() {
-          // Memory needs no closing.
-        },
-      };
-    },
-    async publish() {
-      // The buffers belong to the caller, who sees them all along.
-    },
-    async discard() {
-      // After a failed restore the content of the buffers is undefined.
-    },
-  };
 }
 
 /** Adds the next older version to the error of a damaged checkpoint. */
