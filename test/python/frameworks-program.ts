@@ -1,4 +1,4 @@
-/** A Python with PyTorch and the trainers on top of it, in a separate virtual environment of 6 GB. */
+/** A Python with PyTorch and trainers, in a separate virtual environment of 6 GB. */
 
 import { createHash } from 'node:crypto';
 import { cachedBuild, ServerUnavailable, say } from '../servers/cached-build.ts';

@@ -164,7 +164,9 @@ describe('where nothing can be built', () => {
     const lax = await new Program(PREPARE, { env }).ended;
     expect(lax.exitCode).toBe(0);
     expect(lax.stderr).toMatch(/MinIO cannot be had, so its tests will be SKIPPED: Go was not found/);
-    expect(lax.stderr).toMatch(/PyTorch and trainers cannot be had, so its tests will be SKIPPED: .* takes 6 GB/);
+    expect(lax.stderr).toMatch(
+      /PyTorch and trainers cannot be had, so its tests will be SKIPPED: .* takes 6 GB/,
+    );
     const strict = await new Program(PREPARE, { env: { ...env, HOLDFAST_REQUIRE: 's3,frameworks' } }).ended;
     expect(strict.exitCode).toBe(1);
     expect(strict.stderr).toMatch(/MinIO cannot be had, which HOLDFAST_REQUIRE asks for: Go was not found/);

@@ -38,7 +38,7 @@ export function firstOf(
   return undefined;
 }
 
-/** Of Azure's SAS, and of signed URLs of S3 and Google Cloud Storage in both of their versions. */
+/** Marks an Azure SAS, and signed URLs of S3 and Google Cloud Storage in both of their versions. */
 const SIGNATURE = /(?<![a-z0-9])(?:sig|signature|x-amz-signature|x-amz-security-token|x-goog-signature)=/i;
 /** A URI may be quoted in a URI that is quoted in another one. */
 const ESCAPES_MAX = 4;

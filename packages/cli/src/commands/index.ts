@@ -19,6 +19,7 @@ import { inspect } from './inspect.ts';
 import { latest } from './latest.ts';
 import { lease } from './lease.ts';
 import { list } from './list.ts';
+import { locate } from './locate.ts';
 import { log } from './log.ts';
 import { mirror } from './mirror.ts';
 import { pin } from './pin.ts';
@@ -51,6 +52,7 @@ export const COMMANDS: readonly Command[] = [
   list,
   show,
   inspect,
+  locate,
   log,
   diff,
   gc,

@@ -33,7 +33,7 @@ export interface FolderOptions {
 }
 
 export interface NotSaved {
-  /** Of the entry, or of the directory if that cannot be read. */
+  /** The entry, or the directory if that cannot be read. */
   readonly path: string;
   /** `null`: the directory cannot be read. */
   readonly version: bigint | null;

@@ -135,6 +135,33 @@ export interface InspectedTensor extends TensorShape {
   readonly offsets: readonly number[] | null;
 }
 
+export interface LocateOptions extends WaitOptions {
+  /** Default: the latest. */
+  version?: CheckpointReference | 'latest' | undefined;
+}
+
+/** The places of a checkpoint's bytes. */
+export interface LocateResult {
+  readonly id: CheckpointId;
+  /**
+   * The place, ending in `/`, below which the files have their names, and nothing else is. A copy
+   * of it by any tool is the checkpoint. `null`: there is no such place, because there is no file,
+   * several writers saved it, or it shares files with an older version.
+   */
+  readonly prefixUri: string | null;
+  /** Sorted by name. */
+  readonly files: readonly LocatedFile[];
+}
+
+export interface LocatedFile {
+  readonly name: string;
+  /** Index of the writer that saved it. */
+  readonly writer: number;
+  readonly sizeBytes: number;
+  /** Names its object, which holds the bytes of the file and nothing else. It has no escapes. */
+  readonly uri: string;
+}
+
 export interface LeaseOptions extends WaitOptions {
   /** Default: the latest. */
   version?: CheckpointReference | 'latest' | undefined;
@@ -196,6 +223,13 @@ export interface HistoryCalls {
    * version. `Corrupt`: bytes that were read do not match their record.
    */
   inspect(options?: InspectOptions): Promise<InspectResult>;
+
+  /**
+   * Finds the objects of a version, for programs that read them without Holdfast. Reads its
+   * records, and holds a result for each file in memory. Retention may remove them after that, so
+   * take a `lease` first or pin the version. `NotFound`: there is no such version.
+   */
+  locate(options?: LocateOptions): Promise<LocateResult>;
 
   /**
    * Protects a checkpoint from collection for a limited time; `restore`, `openInputStream` and

@@ -21,6 +21,8 @@ import type {
   InspectResult,
   Lease,
   LeaseOptions,
+  LocateOptions,
+  LocateResult,
   RollbackOptions,
   RollbackResult,
 } from '../contract/history.ts';
@@ -41,7 +43,7 @@ import { annotate, begun } from './commit/index.ts';
 import { collect, pin, planOnly, retention, setRetention, undelete, unpin } from './keep/index.ts';
 import { fsck, rebuildCatalog, releaseSkipped, verify } from './mend/index.ts';
 import { fork, mirror, rollback } from './move/index.ts';
-import { callersLeases, diff, inspect, readLog, releaseLease, takeLease } from './read/index.ts';
+import { callersLeases, diff, inspect, locate, readLog, releaseLease, takeLease } from './read/index.ts';
 import { findRunsBelow, type RunContext } from './run/index.ts';
 
 export class Admin implements RunAdmin {
@@ -81,6 +83,10 @@ export class Admin implements RunAdmin {
 
   async inspect(options: InspectOptions = {}): Promise<InspectResult> {
     return jsonReady(await inspect(this.#run, this.#calls.bounded(options, CALL_RULES.inspect)));
+  }
+
+  async locate(options: LocateOptions = {}): Promise<LocateResult> {
+    return jsonReady(await locate(this.#run, this.#calls.bounded(options, CALL_RULES.locate)));
   }
 
   async lease(options: LeaseOptions): Promise<Lease> {

@@ -44,6 +44,7 @@ import type {
   ForkOptions,
   InspectOptions,
   LeaseOptions,
+  LocateOptions,
   RollbackOptions,
 } from '../contract/history.ts';
 import { LIFE_ACCEPTED, lifeProblem } from '../contract/life.ts';
@@ -196,6 +197,7 @@ export const CALL_RULES = {
   rollback: rules<RollbackOptions>({ ...wait, to: reference, reason: checkedThere }),
   diff: rules<DiffOptions>({ ...wait, tensors: optional(flag) }),
   inspect: rules<InspectOptions>({ ...wait, version: optional(referenceOrLatest) }),
+  locate: rules<LocateOptions>({ ...wait, version: optional(referenceOrLatest) }),
   lease: rules<LeaseOptions>({
     ...wait,
     version: optional(referenceOrLatest),

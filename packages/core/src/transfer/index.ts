@@ -18,6 +18,7 @@ export type {
   VerifyItem,
   VerifyReport,
 } from './api.ts';
+export { bufferTarget } from './buffer-target.ts';
 export { createTransferMemory, type TransferMemoryOptions } from './memory.ts';
 export { listObjects, type ObjectOptions, openObjectSource, withRecords } from './objects.ts';
 export type { TransferOptions, TransferParts } from './options.ts';

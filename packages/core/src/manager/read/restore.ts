@@ -21,7 +21,7 @@ import { refersToReceipts } from '../../plan/file-lists.ts';
 import { matcherOf } from '../../plan/globs.ts';
 import { chooseCheckpoint, nameStarts, nextOlder, noMatch, requireLive } from '../../plan/select.ts';
 import { totalBytes } from '../../plan/stored-file.ts';
-import type { DownloadItem } from '../../transfer/index.ts';
+import { bufferTarget, type DownloadItem } from '../../transfer/index.ts';
 import type { Catalog, Head } from '../catalog/index.ts';
 import { readManifest, readNamedSlices } from '../records/index.ts';
 import {
@@ -32,7 +32,6 @@ import {
   transferOptions,
   unlessRemovedMeanwhile,
 } from '../run/index.ts';
-import { bufferTarget } from './buffer-target.ts';
 import { LeaseHolder } from './lease.ts';
 
 /** So many times `restore` of the latest begins again because that one was removed meanwhile. */

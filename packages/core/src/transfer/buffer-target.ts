@@ -1,7 +1,7 @@
 /** Buffers of the caller as the destination of a restore. */
 
-import { CheckpointError } from '../../contract/errors.ts';
-import type { RestoreTarget } from '../../contract/files.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import type { RestoreTarget } from '../contract/files.ts';
 
 type Buffers = Readonly<Record<string, Uint8Array>>;
 
