@@ -1,7 +1,7 @@
 /**
  * Whether files of a checkpoint have been removed, also before the first look at it. A trainer
- * removes an old checkpoint file by file, and may be killed in the middle. The remains look complete
- * to most rules.
+ * removes an old checkpoint file by file, and may be killed in the middle. The remains look
+ * complete to most rules.
  *
  * A directory's time of modification is that of the last entry that was added or removed. An entry
  * that was added has changed at that time or later itself: when it was created, linked or renamed

@@ -25,7 +25,7 @@ const [QUOTE, BACKSLASH, COLON] = [...'"\\:'].map((character) => character.charC
 const OPENERS: ReadonlySet<number> = new Set([...'[{'].map((character) => character.charCodeAt(0)));
 const CLOSERS: ReadonlySet<number> = new Set([...']}'].map((character) => character.charCodeAt(0)));
 
-/** Bits of an element (`Dtype` of the library `safetensors` 0.8). Other types have unknown sizes. */
+/** Bits of an element (`Dtype` of the library `safetensors` 0.8). Others are unknown. */
 const ELEMENT_BITS: ReadonlyMap<string, number> = new Map(
   Object.entries({
     4: ['F4'],
