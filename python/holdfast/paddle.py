@@ -108,9 +108,13 @@ def _remove_abandoned(root: str, prefix: str) -> None:
 
 
 def _made_durable(directory: str) -> bool:
-    """Whether there is a file. Each file and directory is synced."""
+    """Whether there is a file. Each file and directory is synced. ``OSError``: one cannot be read."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
     has_file = False
-    for place, _, names in os.walk(directory, topdown=False):
+    for place, _, names in os.walk(directory, topdown=False, onerror=fail):
         for name in names:
             has_file = True
             path = os.path.join(place, name)

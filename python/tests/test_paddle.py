@@ -108,6 +108,19 @@ class Saving(TestCase):
                 pass
         self.assertEqual(os.listdir(self.path("pass-7")), [])
 
+    def test_a_directory_that_cannot_be_read_is_an_error(self) -> None:
+        """Also for root, to whom all directories are open."""
+        scandir = os.scandir
+
+        def fail(path: Any) -> Any:
+            if str(path).endswith("parts"):
+                raise PermissionError(13, "Permission denied", path)
+            return scandir(path)
+
+        with self.assertRaises(PermissionError), mock.patch("os.scandir", fail):
+            self.save()
+        self.assertEqual(os.listdir(self.path("pass-7")), [])
+
     def test_a_model_that_is_there_stays(self) -> None:
         self.save(content="first")
         with self.assertRaises(holdfast.TargetExists):

@@ -179,7 +179,10 @@ export class Writer {
     job.addMeta({ metrics, metadata });
     job.sealedWith = sealedWith;
     const { saveId, version, timeoutMs } = job.facts;
-    const whole = { saveId, version: String(version), files: [...job.files, ...added], timeoutMs };
+    const whole = {
+      ...{ saveId, version: String(version), timeoutMs },
+      ...{ files: [...job.files, ...added], directories: [...job.directories] },
+    };
     await this.#seal(job, { ...whole, ...job.meta, sealed: true });
   }
 
@@ -247,7 +250,7 @@ export class Writer {
   }
 
   #begin(request: SaveRequest, begunWith: string): SaveJob {
-    const { saveId, files, metrics, metadata, timeoutMs } = request;
+    const { saveId, files, directories = [], metrics, metadata, timeoutMs } = request;
     const sources = new OpenedSources({
       ...this.#parts.rules,
       stage: this.#parts.stage.pathOf(this.id),
@@ -260,7 +263,7 @@ export class Writer {
       beforeEnd: () => this.#parts.stage.unseal(this.id, saveId).catch(() => undefined),
       onDelivered: () => this.#noteDelivered(saveId),
     };
-    const job = new SaveJob(facts, { files, sources, meta: { metrics, metadata }, hooks });
+    const job = new SaveJob(facts, { files, directories, sources, meta: { metrics, metadata }, hooks });
     this.#saves.set(saveId, job);
     return job;
   }
@@ -307,10 +310,7 @@ export class Writer {
     if (this.#manager !== undefined) return this.#manager;
     const opening = this.#parts.open({
       ...localFiles,
-      openSource: async (path) => {
-        const slash = path.indexOf('/');
-        return this.job(path.slice(0, slash)).sources.source(path.slice(slash + 1));
-      },
+      scan: async (saveId) => this.job(saveId).found(),
     });
     this.#manager = opening;
     opening.catch(() => {

@@ -30,17 +30,31 @@ def file_entry(name: str, file: File, checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
+def empty_directories(checkpoint: Checkpoint) -> list[str]:
+    """Directories of a version without a file in them."""
+    return [str(name) for name in checkpoint.fields.get("directories") or ()]
+
+
 def entries_in(base: str, place: Place, checkpoint: Checkpoint, files: list[File]) -> list[dict[str, Any]]:
     """What is directly in a directory of a version, or the file itself."""
     inside = f"{place.name}/" if place.name else ""
     found: dict[str, dict[str, Any]] = {}
+    is_there = False
     for file in files:
         if file.name == place.name:
             return [file_entry(base, file, checkpoint)]
         if file.name.startswith(inside):
+            is_there = True
             name, slash, _ = file.name[len(inside) :].partition("/")
             full = f"{base}/{name}"
             found[name] = directory_entry(full, checkpoint) if slash else file_entry(full, file, checkpoint)
-    if inside and not found:
+    for directory in empty_directories(checkpoint):
+        # With the slash: the place itself may be one.
+        if f"{directory}/".startswith(inside):
+            is_there = True
+            name = f"{directory}/"[len(inside) :].partition("/")[0]
+            if name:
+                found.setdefault(name, directory_entry(f"{base}/{name}", checkpoint))
+    if inside and not is_there:
         raise FileNotFoundError(f"{SCHEME}://{base}: version {place.version} has no such file")
     return list(found.values())

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
 import re
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, Iterator, NoReturn, Optional
 
 from fsspec import AbstractFileSystem
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.transaction import Transaction
 
 from .._framework_ids import LATEST, SCHEME, Place, place_of, url, version_name, without_scheme
 from .._run_pool import Options, runs
+from .._tree import tree_of
 from ..checkpoint import Checkpoint, File
 from ..errors import InvalidArgument, NotFound, Unsupported
 from ..run import Run
 from ._dcp import METADATA, METADATA_TMP, files_named_by, refuse_other_ranks
-from ._entries import directory_entry, entries_in, file_entry, is_visible
+from ._entries import directory_entry, empty_directories, entries_in, file_entry, is_visible
 from ._pending import Key, PendingFile, commit, pending
 
 _DCP_FILE = re.compile(r"^__\d+_\d+\.distcp$")
@@ -129,7 +133,8 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         for file in files:
             if file.name == place.name:
                 return file_entry(base, file, checkpoint)
-        if any(file.name.startswith(f"{place.name}/") for file in files):
+        names = [*(file.name for file in files), *(f"{one}/" for one in empty_directories(checkpoint))]
+        if any(name.startswith(f"{place.name}/") for name in names):
             return directory_entry(base, checkpoint)
         raise FileNotFoundError(f"{self.unstrip_protocol(base)}: version {place.version} has no such file")
 
@@ -221,6 +226,26 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with self.open(path1, "rb") as source, self.open(path2, "wb") as target:
             while chunk := source.read(8 << 20):
                 target.write(chunk)
+
+    def put(
+        self,
+        lpath: Any,
+        rpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: Optional[int] = None,
+        **more: Any,
+    ) -> None:
+        """Copies local files. ``recursive``: directories with all that is below them.
+
+        ``InvalidArgument``, ``Denied``: fsspec would leave out what is below, without a word: a
+        symbolic link to a directory, or a directory that cannot be read.
+        """
+        if recursive and maxdepth is None and not (isinstance(lpath, list) and isinstance(rpath, list)):
+            for path in LocalFileSystem().expand_path(lpath):
+                if os.path.isdir(path):
+                    tree_of(path, follows_files=True)
+        super().put(lpath, rpath, recursive, callback, maxdepth, **more)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: Optional[int] = None) -> None:
         """Drops what is not committed yet. ``Unsupported``: retention removes committed versions."""

@@ -8,12 +8,15 @@ from typing import Any, Mapping, NamedTuple, Optional
 
 from .._attempt import attempt as drawn_attempt
 from .._connect import connect
+from .._tree import FileFacts, Tree, tree_of
 from ..errors import Conflict, HoldfastError, InvalidArgument, NotFound
 from ..handle import Handle
 from ..run import Run
 from ._nodes import Nodes
 
-Listing = Mapping[str, tuple[int, int]]
+#: Files by their names in the checkpoint.
+Listing = Mapping[str, FileFacts]
+_NOTHING = Tree({}, [])
 
 
 class _Saved(NamedTuple):
@@ -62,6 +65,7 @@ class DirectorySaver:
 
         When it returns, the agent has opened every file: the directory may be removed. Its files
         must not be written to before they are delivered; such a save fails as ``SourceChanged``.
+        Empty directories are kept. ``InvalidArgument``: there is a symbolic link in the directory.
         A version that is saved again is skipped if it was committed, and begun anew if it failed.
 
         ``keep``: a directory that is not removed although its version is committed.
@@ -70,8 +74,10 @@ class DirectorySaver:
         again = self._nodes.together(lambda: self._has_committed(version))
         if all(again[rank] for rank in self._nodes.leaders):
             return
-        listings = self._nodes.together(lambda: self._listing(directory))
-        files = shares([listings[rank] for rank in self._nodes.leaders])
+        trees = self._nodes.together(lambda: self._tree(directory))
+        files = shares([trees[rank].files for rank in self._nodes.leaders])
+        # Another node may have files in them: the checkpoint then has these.
+        empty = trees[self._nodes.rank].empty_directories
 
         def begin() -> None:
             index, run = self._nodes.leader_index, self._run
@@ -79,11 +85,12 @@ class DirectorySaver:
                 return
             paths = {name: os.path.join(directory, name) for name in files[index]}
             # A writer that has no file would never deliver, and the checkpoint would wait for it.
-            empty = {} if paths else {f"holdfast-node-{index}": b"\n"}
-            handle = run.save(
+            filler = {} if paths else {f"holdfast-node-{index}": b"\n"}
+            handle = run._save_tree(
                 version,
-                files=paths,
-                buffers=empty,
+                paths,
+                empty,
+                buffers=filler,
                 metrics=metrics if index == 0 else None,
                 timeout=timeout,
             )
@@ -133,12 +140,16 @@ class DirectorySaver:
             return False
         return True
 
-    def _listing(self, directory: str) -> Listing:
+    def _tree(self, directory: str) -> Tree:
         if self._nodes.leader_index is None:
-            return {}
-        if self._nodes.rank == 0 and not os.path.isdir(directory):
-            raise NotFound(f"there is no directory {directory}")
-        return listing(directory)
+            return _NOTHING
+        try:
+            return tree_of(directory)
+        except NotFound as error:
+            # The Trainer makes no directory on a node that has nothing to save.
+            if self._nodes.rank != 0 and error.details["path"] == directory:
+                return _NOTHING
+            raise
 
     def _remove_committed(self, keep: Optional[str]) -> None:
         for version, saved in list(self._saved.items()):
@@ -156,17 +167,6 @@ def _check(uri: str, options: Mapping[str, Any]) -> None:
     for name in ("writer", "attempt"):
         if name in options:
             raise InvalidArgument(f"{name}: the ranks of torch.distributed give it")
-
-
-def listing(directory: str) -> Listing:
-    """Size and time of every file, by its path below the directory."""
-    found: dict[str, tuple[int, int]] = {}
-    for place, _, names in os.walk(directory):
-        for name in names:
-            path = os.path.join(place, name)
-            stats = os.stat(path)
-            found[os.path.relpath(path, directory)] = (stats.st_size, stats.st_mtime_ns)
-    return found
 
 
 def shares(listings: list[Listing]) -> list[list[str]]:

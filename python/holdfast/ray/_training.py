@@ -11,6 +11,7 @@ from ray.train.collective import broadcast_from_rank_zero
 
 from .._framework_ids import version_name
 from .._run_pool import runs
+from .._tree import tree_of
 from ..errors import HoldfastError, InvalidArgument, Unsupported
 from ._files import _CHECKPOINT, RunHandler
 
@@ -20,6 +21,7 @@ def upload(checkpoint: ray.train.Checkpoint, checkpoint_dir_name: str) -> ray.tr
 
     The agent reads the files where they are. ``checkpoint_dir_name``: ``step-N``.
 
+    ``InvalidArgument``: there is no file in the directory, or a symbolic link or a special file.
     ``Unsupported``: a rank above 0 reports a checkpoint. ``Conflict``: the run has this version or a later
     one; resume from ``get_checkpoint``. Other errors are those of ``Run.save``.
     """
@@ -37,9 +39,13 @@ def upload(checkpoint: ray.train.Checkpoint, checkpoint_dir_name: str) -> ray.tr
         )
     version = int(checkpoint_dir_name.removeprefix("step-"))
     with checkpoint.as_directory() as directory:
-        files = _files_in(directory)
+        names, empty = tree_of(directory)
+        if not names:
+            raise InvalidArgument(f"the checkpoint in {directory} has no file")
+        files = {name: os.path.join(directory, name) for name in names}
         run = runs.writer(handler.run, handler.options)
-        run.save(version, files=files, metadata={"framework": "ray"}).wait("committed")
+        saved = run._save_tree(version, files, empty, metadata={"framework": "ray"})
+        saved.wait("committed")
     return _checkpoint(storage, version)
 
 
@@ -80,15 +86,3 @@ def _storage(context: Any) -> tuple[RunHandler, Any]:
 def _checkpoint(storage: Any, version: int) -> ray.train.Checkpoint:
     path = f"{storage.experiment_fs_path}/{version_name(version)}"
     return ray.train.Checkpoint(path=path, filesystem=storage.storage_filesystem)
-
-
-def _files_in(directory: str) -> dict[str, str]:
-    """Paths by names. ``InvalidArgument``: there is none."""
-    files = {}
-    for place, _, names in os.walk(directory):
-        for name in names:
-            path = os.path.join(place, name)
-            files[os.path.relpath(path, directory)] = os.path.realpath(path)
-    if not files:
-        raise InvalidArgument(f"the checkpoint in {directory} has no file")
-    return files

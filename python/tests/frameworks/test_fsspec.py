@@ -115,6 +115,30 @@ class Reading(FsspecCase):
         self.assertFalse(self.fs.exists(self.at("step-2")))
 
 
+    def test_empty_directories_of_a_version_are_shown(self) -> None:
+        os.makedirs(self.path("in", "dir", "none", "inner"))
+        pathlib.Path(self.path("in", "dir", "a")).write_text("a")
+        os.mkdir(self.path("in", "no"))
+        subprocess.run(
+            [*self.agent.command, "save", self.path("in"), self.uri, "--version", "1"],
+            check=True, timeout=60, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+
+        def shown(*parts: str) -> list[str]:
+            return [path.rpartition("/")[2] for path in self.fs.ls(self.at("step-1", *parts), detail=False)]
+
+        self.assertEqual(shown(), ["dir", "no"])
+        self.assertEqual(shown("dir"), ["a", "none"])
+        self.assertEqual((shown("dir", "none"), shown("no")), (["inner"], []))
+        self.assertEqual(shown("dir", "none", "inner"), [])
+        self.assertTrue(self.fs.isdir(self.at("step-1", "dir", "none")))
+        self.assertFalse(self.fs.exists(self.at("step-1", "n")))
+        with self.assertRaises(FileNotFoundError):
+            self.fs.ls(self.at("step-1", "n"))
+        self.fs.get(self.at("step-1"), self.path("out"), recursive=True)
+        self.assertEqual(os.listdir(self.path("out", "dir", "none")), ["inner"])
+
+
 class Writing(FsspecCase):
     def test_a_transaction_commits_each_version_as_a_whole(self) -> None:
         os.makedirs(self.path("in", "dir"))
@@ -132,6 +156,25 @@ class Writing(FsspecCase):
         with self.fs.transaction:
             self.fs.copy(self.at("step-1"), self.at("step-3"), recursive=True)
         self.assertEqual(self.fs.cat(self.at("step-3", "a")), b"a")
+
+    def test_put_leaves_nothing_out_without_a_word(self) -> None:
+        os.makedirs(self.path("in", "dir"))
+        pathlib.Path(self.path("in", "dir", "a")).write_text("a")
+        os.symlink("a", self.path("in", "dir", "link"))
+        with self.fs.transaction:
+            # Through a link that the caller names, and by a pattern.
+            os.symlink("in", self.path("top"))
+            self.fs.put(self.path("top"), self.at("step-1"), recursive=True)
+            self.fs.put(self.path("i*"), self.at("step-2"), recursive=True)
+        for place in ("step-1/dir", "step-2/dir"):
+            self.assertEqual([self.fs.cat(self.at(place, name)) for name in ("a", "link")], [b"a", b"a"])
+        os.symlink("dir", self.path("in", "weights"))
+        for source in (self.path("in"), self.path("i*"), [self.path("in")]):
+            with self.subTest(source), self.assertRaisesRegex(
+                holdfast.InvalidArgument, "/in/weights is a symbolic link to a directory; replace it"
+            ), self.fs.transaction:
+                self.fs.put(source, self.at("step-3"), recursive=True)
+        self.assertFalse(self.fs.exists(self.at("step-3")))
 
     def test_a_transaction_that_fails_leaves_nothing(self) -> None:
         with self.assertRaises(ZeroDivisionError), self.fs.transaction:

@@ -100,6 +100,33 @@ class Training(RayCase):
                 self.assertEqual(file.read(), b"2")
         self.assertEqual(self.fs.cat(self.at("step-7", "a")), b"1")
 
+    def test_empty_directories_come_back(self) -> None:
+        with self.training():
+            given = self.checkpoint(**{"dir/b": b"2"})
+            for name in ("dir/none", "assets"):
+                os.mkdir(os.path.join(given.path, name))
+            holdfast.ray.upload(given, "step-7")
+            found = holdfast.ray.get_checkpoint()
+        assert found is not None
+        with found.as_directory() as directory:
+            self.assertEqual(sorted(os.listdir(directory)), ["assets", "dir"])
+            self.assertEqual(sorted(os.listdir(os.path.join(directory, "dir"))), ["b", "none"])
+            self.assertEqual(os.listdir(os.path.join(directory, "assets")), [])
+
+    def test_nothing_below_a_link_is_left_out_without_a_word(self) -> None:
+        target = self.path("elsewhere")
+        os.mkdir(target)
+        with open(os.path.join(target, "w.bin"), "wb"):
+            pass
+        for target in (target, os.path.join(target, "w.bin")):
+            given = self.checkpoint(state=b"1")
+            os.symlink(target, os.path.join(given.path, "weights"))
+            with self.training(), self.assertRaisesRegex(
+                holdfast.InvalidArgument, "/weights is a symbolic link; replace it"
+            ):
+                holdfast.ray.upload(given, "step-7")
+        self.assertFalse(self.fs.exists(self.at("step-7")))
+
     def test_a_version_is_never_saved_twice(self) -> None:
         with self.training():
             holdfast.ray.upload(self.checkpoint(a=b"1"), "step-7")

@@ -157,6 +157,35 @@ def accelerate(uri: str, directory: str) -> dict[str, Any]:
     }
 
 
+def odd(uri: str, directory: str) -> dict[str, Any]:
+    """Entries of a directory that are no files."""
+    elsewhere = os.path.join(directory, "elsewhere")
+    os.mkdir(elsewhere)
+    accelerator = Accelerator(cpu=True)
+    accelerator.prepare(Model())
+    written: list[str] = []
+
+    def add_odd(models: Any, weights: Any, target: str) -> None:
+        os.makedirs(os.path.join(target, "empty", "inner"))
+        for name in written:
+            os.symlink(elsewhere, os.path.join(target, name))
+
+    accelerator.register_save_state_pre_hook(add_odd)
+    with holdfast.hf.AcceleratorCheckpoints(accelerator, uri, directory) as checkpoints:
+        checkpoints.save_state(1)
+        checkpoints.finish()
+        written.append("weights")
+        linked = failure(lambda: checkpoints.save_state(2))
+    restored = holdfast.hf.resume(uri, os.path.join(directory, "other"))
+    assert restored is not None
+    return {
+        "linked": linked,
+        "restored": os.path.basename(restored),
+        "empty": os.listdir(os.path.join(restored, "empty", "inner")),
+        "stays": os.path.isdir(os.path.join(directory, "checkpoint-2")),
+    }
+
+
 def mistakes(uri: str, directory: str) -> dict[str, Any]:
     def train_with(*arguments: Any, **options: Any) -> Optional[list[str]]:
         callback = holdfast.hf.CheckpointCallback(*arguments, **options)

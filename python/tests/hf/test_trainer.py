@@ -58,7 +58,7 @@ class Jobs(RealAgentCase):
 
     def test_one_process(self) -> None:
         """One process for all, because the imports take longer than the jobs."""
-        jobs = ["train", "best", "again", "accelerate", "mistakes"]
+        jobs = ["train", "best", "again", "accelerate", "odd", "mistakes"]
         [found] = self.ended(self.begin(*jobs))
         for job in jobs:
             with self.subTest(job):
@@ -94,6 +94,14 @@ class Jobs(RealAgentCase):
         self.assertEqual(found["loaded"], [2, 2.0, 1, 1.0])
         self.assertEqual(found["refused"][0], "InvalidArgument")
         self.assertIn("automatic_checkpoint_naming", found["refused"][1])
+
+    def check_odd(self, found: dict[str, Any]) -> None:
+        """Empty directories come back, and nothing below a link is left out without a word."""
+        self.assertEqual((found["restored"], found["empty"]), ("checkpoint-1", []))
+        kind, message = found["linked"]
+        self.assertEqual(kind, "InvalidArgument")
+        self.assertIn("checkpoint-2/weights is a symbolic link; replace it", message)
+        self.assertTrue(found["stays"])
 
     def check_mistakes(self, found: dict[str, Any]) -> None:
         kind, message = found["no run"]

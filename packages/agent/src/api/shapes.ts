@@ -64,6 +64,10 @@ export const sourceFile = z.strictObject({
   source: z.union([atPath, inMemory]),
 });
 const files = z.array(sourceFile).max(FILES_MAX);
+const directories = z
+  .array(z.string().min(1).max(4096))
+  .max(FILES_MAX)
+  .describe('names of directories without a file in them');
 
 export const joinRequest = z.strictObject({
   uri,
@@ -88,6 +92,7 @@ export const saveRequest = z.strictObject({
   saveId: id,
   version,
   files,
+  directories: directories.optional(),
   metrics: metrics.optional(),
   metadata: metadata.optional(),
   sealed: z.boolean().default(true),

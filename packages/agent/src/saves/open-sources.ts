@@ -7,7 +7,7 @@
 
 import { constants } from 'node:fs';
 import { lstat, readlink, realpath, stat } from 'node:fs/promises';
-import { CheckpointError, type RandomSource } from '@holdfast/core/contract';
+import { CheckpointError, compareUtf8, type FoundFile, type RandomSource } from '@holdfast/core/contract';
 import { DirectFile, FileSource, fileError } from '@holdfast/local-files';
 import type { SourceFile } from '../api/shapes.ts';
 import { OpenSegment } from './descriptor-source.ts';
@@ -48,10 +48,6 @@ export class OpenedSources {
     this.#rules = rules;
   }
 
-  get names(): readonly string[] {
-    return [...this.#files.keys()];
-  }
-
   /** The sum of all files that were added, also after `close`. */
   get sizeBytes(): number {
     return this.#sizeBytes;
@@ -83,11 +79,11 @@ export class OpenedSources {
     });
   }
 
-  /** The bytes of a file; may be opened repeatedly. */
-  source(name: string): RandomSource {
-    const file = this.#files.get(name);
-    if (file === undefined) throw new CheckpointError('NotFound', `this save has no file "${name}"`);
-    return file.range();
+  /** In the order of their names. Each may be opened repeatedly. */
+  found(): FoundFile[] {
+    return [...this.#files]
+      .sort(([a], [b]) => compareUtf8(a, b))
+      .map(([name, file]) => ({ name, sizeBytes: file.sizeBytes, open: async () => file.range() }));
   }
 
   /** Safe to repeat. */

@@ -14,7 +14,8 @@ test('a save that has ended holds neither its files nor its metadata: it is told
   };
   const meta = { metadata: { by: 'x'.repeat(1000) } };
   const files = [{ name: 'a', source: { path: '/none/a' } }];
-  const job = new SaveJob(FACTS, { files, sources, meta, hooks });
+  const job = new SaveJob(FACTS, { files, directories: ['d'], sources, meta, hooks });
   await job.fail(new CheckpointError('Denied', 'no'));
-  expect([job.state, job.files, job.meta, sources.names]).toEqual(['failed', [], {}, []]);
+  const held = [job.state, job.files, job.directories, job.meta, sources.found()];
+  expect(held).toEqual(['failed', [], [], {}, []]);
 });

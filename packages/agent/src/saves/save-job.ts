@@ -3,6 +3,7 @@
 import {
   CheckpointError,
   type CheckpointId,
+  type FoundTree,
   isCheckpointError,
   type ProgressEvent,
   type RunManager,
@@ -60,6 +61,8 @@ export class SaveJob {
   sealedWith: string | undefined;
   /** Those of the request that began it, until it has ended. */
   files: readonly SourceFile[];
+  /** Those without a file in them, until it has ended. */
+  directories: readonly string[];
   readonly #hooks: SaveHooks;
   readonly #stop = new AbortController();
   readonly #waiting = new Set<() => void>();
@@ -82,11 +85,13 @@ export class SaveJob {
     facts: SaveFacts,
     {
       files,
+      directories,
       sources,
       meta,
       hooks,
     }: {
       readonly files: readonly SourceFile[];
+      readonly directories: readonly string[];
       readonly sources: OpenedSources;
       readonly meta: SaveMeta;
       readonly hooks: SaveHooks;
@@ -94,6 +99,7 @@ export class SaveJob {
   ) {
     this.facts = facts;
     this.files = files;
+    this.directories = directories;
     this.sources = sources;
     this.#meta = meta;
     this.#hooks = hooks;
@@ -135,6 +141,13 @@ export class SaveJob {
     return turn;
   }
 
+  /** Its files and directories, as a scan would find them. `InvalidArgument`: there is no file. */
+  found(): FoundTree {
+    const files = this.sources.found();
+    if (files.length === 0) throw new CheckpointError('InvalidArgument', 'there is no file to save');
+    return { files, directories: this.directories.map((name) => ({ name })) };
+  }
+
   /** No more files; from now on it may begin. */
   seal(): void {
     this.#become('accepted');
@@ -161,11 +174,11 @@ export class SaveJob {
     const { saveId, version } = this.facts;
     if (this.#isDeliveredBefore) return this.#commitDelivered(manager);
     const timer = this.#stopWhenOverdue();
-    const files = Object.fromEntries(this.sources.names.map((name) => [name, `${saveId}/${name}`]));
     try {
       const result = await manager.save({
         version,
-        files,
+        // The writer's `LocalFiles` finds the sources and directories by this name.
+        dir: saveId,
         ...this.#meta,
         timeoutMs: this.#leftMs(),
         signal: this.#stop.signal,
@@ -357,6 +370,7 @@ export class SaveJob {
     this.#doneBytes.clear();
     this.#doneBytes.set('', doneBytes);
     this.files = [];
+    this.directories = [];
     this.#meta = {};
   }
 }
