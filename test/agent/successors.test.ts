@@ -22,6 +22,10 @@ import { newRun, plans, stores, TestAgent } from './agent-run.ts';
 
 const STOPS = { code: 'Unavailable', retryable: true, details: { isStopping: true } };
 
+function readRecord(path: string): Record<string, unknown> {
+  return JSON.parse(readFileSync(path, 'utf8'));
+}
+
 describe('a stopping agent', () => {
   test('says that it stops, so that clients wait for its successor', async () => {
     await using agent = await TestAgent.start();
@@ -215,6 +219,8 @@ describe('what a killed agent left', () => {
       const trainer = await agent.trainer(run);
       const saveId = hex();
       await trainer.begin(1, { saveId, files: [{ name: 'model', source: { path } }] });
+      const seal = join(trainer.stage, `seal-${saveId}.json`);
+      await vi.waitFor(() => expect(readRecord(seal).isSettled).toBe(true));
       plans.delete(run);
       await agent.stop();
       change(path);

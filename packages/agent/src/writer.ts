@@ -15,6 +15,7 @@ import { localFiles } from '@holdfast/local-files';
 import type { SaveRequest, SealRequest, WriterView } from './api/shapes.ts';
 import { OpenedSources, type SourceRules } from './saves/open-sources.ts';
 import { type SaveHooks, SaveJob } from './saves/save-job.ts';
+import { SealRecords } from './saves/seal-records.ts';
 import type { SealRecord, Stage, WriterRecord } from './staging/stage.ts';
 
 /** Each holds its files open. */
@@ -44,8 +45,7 @@ export class Writer {
   readonly join: WriterRecord;
   readonly #parts: WriterParts;
   readonly #saves = new Map<string, SaveJob>();
-  /** Their records in the stage. */
-  readonly #sealed = new Map<string, SealRecord>();
+  readonly #records: SealRecords;
   readonly #listeners = new Set<(job: SaveJob) => void>();
   #manager: Promise<RunManager> | undefined;
   #queue: Promise<void> = Promise.resolve();
@@ -59,6 +59,7 @@ export class Writer {
     this.#parts = parts;
     this.join = parts.join;
     this.id = writerIdOf(parts.join);
+    this.#records = new SealRecords(parts.stage, this.id);
   }
 
   /** Since when no connection stands for the trainer; by a monotonic clock. */
@@ -143,11 +144,12 @@ export class Writer {
     const job = this.#begin(record, record.begunWith);
     job.sealedWith = record.sealedWith;
     job.isRecorded = true;
-    this.#sealed.set(record.saveId, record);
+    this.#records.know(record);
     try {
       // The sources of a delivered save may have changed: the trainer was told that they may.
       if (record.isDelivered) job.noteDelivered();
-      else await job.sources.add(record.files);
+      else if (record.isSettled) await job.sources.add(record.files);
+      else throw this.#notKnown(record);
     } catch (error) {
       await job.fail(error);
       throw error;
@@ -217,6 +219,7 @@ export class Writer {
   /** Stops everything. Sealed saves stay in the stage, for the next agent. */
   async close(why: CheckpointError): Promise<void> {
     this.#isClosed = true;
+    this.#records.close();
     await Promise.all(
       this.saves.map((job) => (job.state === 'open' ? job.cancel(why) : job.leaveToNext(why))),
     );
@@ -260,8 +263,9 @@ export class Writer {
     const facts = { saveId, writerId: this.id, version, timeoutMs, begunWith };
     const hooks: SaveHooks = {
       onChange: (changed) => this.#changed(changed),
-      beforeEnd: () => this.#parts.stage.unseal(this.id, saveId).catch(() => undefined),
-      onDelivered: () => this.#noteDelivered(saveId),
+      beforeEnd: () => this.#records.remove(saveId),
+      // If the record cannot be written, a restarted agent needs the sources again.
+      onDelivered: () => this.#records.amend(saveId, { isDelivered: true }),
     };
     const job = new SaveJob(facts, { files, directories, sources, meta: { metrics, metadata }, hooks });
     this.#saves.set(saveId, job);
@@ -275,12 +279,27 @@ export class Writer {
       if (!this.#isPrepared || !(await this.#parts.stage.isThere(this.id))) await this.#prepare();
       const { sealedWith } = job;
       const { begunWith } = job.facts;
-      const record = { ...request, isDelivered: false, begunWith, sealedWith };
-      await this.#parts.stage.seal(this.id, record);
-      this.#sealed.set(request.saveId, record);
+      const isSettled = this.#ownFiles(request).length === 0;
+      const record = { ...request, isDelivered: false, isSettled, begunWith, sealedWith };
+      await this.#records.add(record);
+      if (!isSettled) void this.#noteSettled(job);
     }
     job.isRecorded = isNamed;
     this.#start(job);
+  }
+
+  /** Those outside of the stage: the trainer might write to them. */
+  #ownFiles({ files }: SaveRequest): readonly string[] {
+    const stage = `${this.#parts.stage.pathOf(this.id)}/`;
+    return files.flatMap(({ source }) =>
+      'path' in source && !source.path.startsWith(stage) ? source.path : [],
+    );
+  }
+
+  #notKnown(record: SealRecord): CheckpointError {
+    const [path = ''] = this.#ownFiles(record);
+    const message = `${path} may have changed: the agent ended before it had synced the files of this save`;
+    return new CheckpointError('SourceChanged', message, { context: { path } });
   }
 
   #start(job: SaveJob): void {
@@ -288,14 +307,14 @@ export class Writer {
     this.#queue = this.#queue.then(() => this.#run(job));
   }
 
-  /** If the record cannot be written, a restarted agent needs the sources again. */
-  async #noteDelivered(saveId: string): Promise<void> {
-    const record = this.#sealed.get(saveId);
-    if (record === undefined || this.#isClosed) return;
-    await this.#parts.stage.seal(this.id, { ...record, isDelivered: true }).catch(() => undefined);
-    // It may have ended meanwhile.
-    if (this.#saves.get(saveId)?.hasEnded !== false)
-      await this.#parts.stage.unseal(this.id, saveId).catch(() => undefined);
+  /** Never rejects: without the note, the next agent refuses the save. */
+  async #noteSettled({ sources, facts: { saveId } }: SaveJob): Promise<void> {
+    try {
+      await sources.settled();
+      await this.#records.amend(saveId, { isSettled: true });
+    } catch {
+      // The upload finds what has changed, and tells the trainer.
+    }
   }
 
   async #run(job: SaveJob): Promise<void> {
@@ -322,11 +341,10 @@ export class Writer {
   #changed(job: SaveJob): void {
     this.#parts.onSave(job);
     for (const listener of this.#listeners) listener(job);
-    if (job.hasEnded && !this.#isClosed) void this.#ended(job);
+    if (job.hasEnded && !this.#isClosed) void this.#ended();
   }
 
-  async #ended({ facts: { saveId } }: SaveJob): Promise<void> {
-    this.#sealed.delete(saveId);
+  async #ended(): Promise<void> {
     const ended = [...this.#saves.values()].filter(({ hasEnded }) => hasEnded);
     for (const old of ended.slice(0, -ENDED_KEPT)) this.#saves.delete(old.facts.saveId);
     await this.#removeIfDone();

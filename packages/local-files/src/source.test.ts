@@ -13,9 +13,10 @@ import {
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { createLocalFiles, localFiles } from './index.ts';
+import { FileSource } from './source.ts';
 
 const errnoError = (code: string) =>
   Object.assign(new Error(`${code}: made to fail`), { code, syscall: 'test' });
@@ -263,5 +264,33 @@ describe('mayHideChanges: whether a change may show in the bytes alone', () => {
       },
     );
     await expect(source).rejects.toEqual(code('SourceChanged'));
+  });
+});
+
+describe('settle', () => {
+  async function settled(overrides: Partial<FileSystem>): Promise<unknown> {
+    writeFileSync(path, 'bytes');
+    const source = await FileSource.open(path, { ...nodeFileSystem, ...overrides });
+    try {
+      return await source.settle().catch((error: unknown) => error);
+    } finally {
+      await source.close();
+    }
+  }
+
+  it('syncs a file that has just been written', async () => {
+    const fdatasync = vi.fn(nodeFileSystem.fdatasync);
+    expect(await settled({ fdatasync })).toBeUndefined();
+    expect(fdatasync).toHaveBeenCalledTimes(1);
+  });
+
+  it('rejects if the file cannot be synced, and names it', async () => {
+    const fdatasync = () => Promise.reject(errnoError('EIO'));
+    expect(await settled({ fdatasync })).toMatchObject(code('Unavailable', path));
+  });
+
+  it('rejects if the file has changed since it was opened', async () => {
+    const fdatasync = async () => utimesSync(path, 1, 1);
+    expect(await settled({ fdatasync })).toEqual(code('SourceChanged'));
   });
 });

@@ -127,6 +127,20 @@ export class FileSource implements RandomSource {
     }
   }
 
+  /**
+   * Writes the file out, and compares it with its state when it was opened. After that, the times
+   * show also a write through a shared mapping, on file systems whose times show such writes at
+   * all: such a write updates them only if it is the first to its page since the write-out. Takes
+   * as long as the disk needs. Rejects if the file cannot be synced. `SourceChanged`: see
+   * `assertUnchanged`.
+   */
+  async settle(): Promise<void> {
+    await this.#file.datasync().catch((error: unknown) => {
+      throw fileError(error, `sync ${this.path}`, { path: this.path });
+    });
+    await this.assertUnchanged();
+  }
+
   close(): Promise<void> {
     return this.#file.close();
   }

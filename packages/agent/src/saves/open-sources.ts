@@ -27,20 +27,31 @@ export interface SourceRules {
   readonly life: string;
 }
 
+/**
+ * One file at a time is synced for all saves: a sync lasts as long as its disk needs, and holds one
+ * of the few threads by which this process reads files.
+ */
+let syncs: Promise<unknown> = Promise.resolve();
+
 interface OpenedFile {
   readonly sizeBytes: number;
   /** See `FileSource.state`. */
   readonly state?: string;
+  /** The trainer's own, which it might change. */
+  readonly own?: FileSource;
   range(): RandomSource;
 }
 
 /** The open files of one save, by their names in the checkpoint. */
 export class OpenedSources {
   readonly #files = new Map<string, OpenedFile>();
-  readonly #toClose: { close(): Promise<void> }[] = [];
+  readonly #toClose: FileSource[] = [];
   /** Segments by path or descriptor: many files may lie in one. */
   readonly #segments = new Map<string, Promise<OpenSegment>>();
   readonly #rules: SourceRules;
+  #settling: Promise<void> = Promise.resolve();
+  /** It is closed when its sync has ended, for which no save waits. */
+  #syncing: FileSource | undefined;
   #sizeBytes = 0;
   #isClosed = false;
 
@@ -73,10 +84,22 @@ export class OpenedSources {
       this.#files.set(name, file);
       this.#sizeBytes += file.sizeBytes;
     }
+    const own = [...opened.values()].flatMap(({ own: file }) => file ?? []);
+    this.#settling = this.#settling.then(() => this.#settle(own));
+    // The reading of its bytes finds a change too. This concerns the next agent alone.
+    this.#settling.catch(() => undefined);
     return files.map(({ name, source }) => {
       const state = opened.get(name)?.state;
       return { name, source: state === undefined ? source : { ...source, state } };
     });
+  }
+
+  /**
+   * Resolves when the times of all files that were added show every change since then. Rejects if
+   * one has changed, or may have.
+   */
+  settled(): Promise<void> {
+    return this.#settling;
   }
 
   /** In the order of their names. Each may be opened repeatedly. */
@@ -90,7 +113,11 @@ export class OpenedSources {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#files.clear();
-    await Promise.allSettled(this.#toClose.splice(0).map((file) => file.close()));
+    const files = this.#toClose.splice(0);
+    const busy = files.filter((file) => file === this.#syncing);
+    for (const file of busy) void file.close().catch(() => undefined);
+    const idle = files.filter((file) => !busy.includes(file));
+    await Promise.allSettled(idle.map((file) => file.close()));
     const segments = [...this.#segments.values()];
     this.#segments.clear();
     await Promise.allSettled(segments.map(async (segment) => (await segment).close()));
@@ -113,7 +140,25 @@ export class OpenedSources {
     const file = await this.#openBelowRoots(path);
     this.#toClose.push(file);
     if (state !== undefined && state !== file.state) throw changedSince(path);
-    return { sizeBytes: file.sizeBytes, state: file.state, range: () => unclosed(file) };
+    return { sizeBytes: file.sizeBytes, state: file.state, own: file, range: () => unclosed(file) };
+  }
+
+  async #settle(files: readonly FileSource[]): Promise<void> {
+    for (const file of files) {
+      const sync = syncs.then(() => this.#sync(file));
+      syncs = sync.catch(() => undefined);
+      await sync;
+    }
+  }
+
+  async #sync(file: FileSource): Promise<void> {
+    if (this.#isClosed) throw new CheckpointError('Aborted', 'the save has ended');
+    this.#syncing = file;
+    try {
+      await file.settle();
+    } finally {
+      this.#syncing = undefined;
+    }
   }
 
   #segment(key: string, open: () => Promise<OpenSegment>): Promise<OpenSegment> {

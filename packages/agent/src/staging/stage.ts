@@ -19,6 +19,11 @@ const sealRecord = z.strictObject({
   save: saveRequest,
   /** The store has all its bytes: the sources are needed no more. */
   isDelivered: z.boolean(),
+  /**
+   * The times of the trainer's own files show every change since it named them. Absent: the agent
+   * that wrote the record made no difference.
+   */
+  isSettled: z.boolean().default(true),
   /** Hash of the request that began it, and of the one that sealed it if that was another one. */
   begunWith: z.string(),
   sealedWith: z.string().optional(),
@@ -27,6 +32,7 @@ const writerRecord = z.strictObject({ format: z.literal(1), join: joinRequest })
 
 export interface SealRecord extends SaveRequest {
   readonly isDelivered: boolean;
+  readonly isSettled: boolean;
   readonly begunWith: string;
   readonly sealedWith?: string | undefined;
 }
@@ -109,8 +115,8 @@ export class Stage {
 
   /** From now on a restarted agent finishes the save. */
   async seal(writerId: string, record: SealRecord): Promise<void> {
-    const { isDelivered, begunWith, sealedWith, ...save } = record;
-    const content = { format: 1, save, isDelivered, begunWith, sealedWith };
+    const { isDelivered, isSettled, begunWith, sealedWith, ...save } = record;
+    const content = { format: 1, save, isDelivered, isSettled, begunWith, sealedWith };
     await this.#write(writerId, sealName(save.saveId), content);
   }
 
