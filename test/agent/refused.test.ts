@@ -36,6 +36,12 @@ describe('sources', () => {
     ['outside the roots', 'Denied', () => ({ path: plain(join(agent.directory, 'secret')) })],
     ['outside, by dots', 'Denied', () => ({ path: `${inRoot('.')}/../secret` })],
     ['another stage, by dots', 'Denied', () => ({ path: `${trainer.stage}/../../secret` })],
+    ['outside the roots, and missing', 'Denied', () => ({ path: join(agent.directory, 'none') })],
+    ['outside, by dots, and missing', 'Denied', () => ({ path: `${inRoot('.')}/../none` })],
+    ['another stage, by dots, and missing', 'Denied', () => ({ path: `${trainer.stage}/../../none` })],
+    ['in a directory that is missing', 'NotFound', () => ({ path: inRoot('none/deep/file') })],
+    ['below a file', 'NotFound', () => ({ path: `${plain(inRoot('plain'))}/file` })],
+    ['a zero byte', 'InvalidArgument', () => ({ path: inRoot('a\0b') })],
     ['missing', 'NotFound', () => ({ path: inRoot('missing') })],
     ['missing in the stage', 'NotFound', () => ({ path: `${trainer.stage}/missing` })],
     ['not absolute', 'InvalidArgument', () => ({ path: 'root/file' })],
@@ -87,6 +93,45 @@ describe('sources', () => {
     expect(String(body.message)).toMatch(/[a-z]/);
   });
 
+  test.each([
+    ['root', () => join(agent.directory, 'root')],
+    ['stage', () => trainer.stage],
+  ])('a link in the %s does not tell whether what it leads to exists', async (_, place) => {
+    const elsewhere = join(agent.directory, 'elsewhere');
+    mkdirSync(elsewhere, { recursive: true });
+    plain(join(elsewhere, 'there'));
+    const answers = [];
+    for (const [name, target] of [
+      ['l1', elsewhere],
+      ['l2', join(elsewhere, 'none')],
+    ] as const) {
+      symlinkSync(target, join(place(), name));
+      for (const below of ['there', 'none', 'deep/none']) {
+        const path = join(place(), name, below);
+        const { status, body } = await trainer.begin(1, { files: [{ name: 'f', source: { path } }] });
+        answers.push([status, body.code, String(body.message).replace(path, 'PATH')]);
+      }
+    }
+    expect(answers[0]?.slice(0, 2)).toEqual([403, 'Denied']);
+    expect(new Set(answers.map((answer) => answer.join())).size).toBe(1);
+  });
+
+  test.each(['existing', 'missing'])('a link to %s in the root is Denied as a link', async (what) => {
+    const path = inRoot(`link-to-${what}`);
+    symlinkSync(what === 'existing' ? '/etc/passwd' : '/none', path);
+    const { body } = await trainer.begin(1, { files: [{ name: 'f', source: { path } }] });
+    expect([body.code, body.message]).toEqual(['Denied', `${path} is a symbolic link`]);
+  });
+
+  test('a file of /proc that has no beginning', async () => {
+    await using other = await TestAgent.start({ roots: ['/'] });
+    const theirs = await other.trainer(newRun());
+    const path = `/proc/${process.pid}/mem`;
+    const { body } = await theirs.begin(1, { files: [{ name: 'f', source: { path } }] });
+    expect([body.code, body.retryable]).toEqual(['InvalidArgument', false]);
+    expect(body.message).toContain('only regular files can be saved');
+  });
+
   test.runIf(isRoot)("another user's file", async () => {
     const path = plain(inRoot('foreign'));
     chownSync(path, 12345, 12345);
@@ -123,6 +168,15 @@ describe('requests', () => {
     ['no JSON', 400, { method: 'POST', path: '/v1/writers', body: '{' }],
     ['JSON of another kind', 400, { method: 'POST', path: '/v1/writers', body: '[]' }],
     ['a body of 17 MiB', 413, { method: 'POST', path: '/v1/writers', body: 'x'.repeat(17 * 1024 * 1024) }],
+    [
+      'a target with a zero byte',
+      400,
+      {
+        method: 'POST',
+        path: '/v1/restores',
+        body: JSON.stringify({ restoreId: hex(), uri: 'shelf://a', to: '/a\0b' }),
+      },
+    ],
     ['a query that is not known', 400, { method: 'GET', path: '/v1/latest?uri=shelf://a&limit=3' }],
     ['a query named twice', 400, { method: 'GET', path: '/v1/latest?uri=shelf://a&uri=shelf://b' }],
     ['no query', 400, { method: 'GET', path: '/v1/latest' }],

@@ -23,7 +23,7 @@ export {
 export { filesBeside } from './files-beside.ts';
 export { inDirectory } from './in-directory.ts';
 export { type OwnedEntry, ownedEntries, ownedName, removeAbandoned } from './left-behind.ts';
-export { localPath } from './local-path.ts';
+export { isAtOrBelow, localPath } from './local-path.ts';
 export { makeDirectories } from './make-directories.ts';
 export { bucketMount, isLocalDisk, isPseudoFileSystem, type Mount, mountOfDirectory } from './mounts.ts';
 export { assertOutsideRuns, type OldDirectory, runAround } from './old-directory.ts';

@@ -25,6 +25,7 @@ export interface FileSourceOptions {
 const SYNC_BYTES_MIN = 16 * 1024 * 1024;
 /** After this time the system has usually written the file out, so that a sync takes no time. */
 const QUIET_MS = 60_000;
+const PROC = 0x9fa0n;
 /** ext2 to ext4, XFS, btrfs: the first write to a page after its write-out updates the times. */
 const FILE_SYSTEMS_THAT_TELL = new Set([0xef53n, 0x58465342n, 0x9123683en]);
 
@@ -185,7 +186,11 @@ async function isWhere(scanned: ScannedFile, file: DirectFile, stats: BigIntStat
 
 /** Files of /proc and of similar file systems say that they are empty, and have bytes. */
 async function assertEmpty(path: string, file: DirectFile): Promise<void> {
-  if ((await file.read(0, new Uint8Array(1))) === 0) return;
+  const count = await file.read(0, new Uint8Array(1)).catch(async (error: unknown) => {
+    if ((await file.fileSystemType()) !== PROC) throw error;
+    throw notRegular(path, 'a file of /proc that cannot be read from its beginning');
+  });
+  if (count === 0) return;
   const isStillZero = (await file.stat()).size === 0n;
   const [code, what] = isStillZero
     ? (['InvalidArgument', 'has bytes and says that it has none, as files of /proc do; save a copy'] as const)

@@ -37,8 +37,14 @@ export const problem = z
   })
   .meta({ id: 'Error' });
 
+const path = z
+  .string()
+  .min(1)
+  .max(4096)
+  .refine((text) => !text.includes('\0'), 'has a zero byte, which no path can have');
+
 const atPath = z.strictObject({
-  path: z.string().min(1).max(4096),
+  path,
   offset: bytes.optional(),
   length: bytes.optional(),
   state: z
@@ -162,7 +168,7 @@ export const restoreRequest = z
     restoreId: id,
     uri,
     version: z.union([version, z.literal('latest')]).default('latest'),
-    to: z.string().min(1).max(4096),
+    to: path,
     only: z.array(z.string()).optional(),
     onCorrupt: z.enum(['fail', 'fallback']).default('fail'),
     replace: z.union([z.boolean(), z.literal('everything')]).default(false),

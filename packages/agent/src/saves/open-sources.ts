@@ -7,8 +7,9 @@
 
 import { constants } from 'node:fs';
 import { lstat, readlink, realpath, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { CheckpointError, compareUtf8, type FoundFile, type RandomSource } from '@holdfast/core/contract';
-import { DirectFile, FileSource, fileError } from '@holdfast/local-files';
+import { DirectFile, FileSource, fileError, isAtOrBelow } from '@holdfast/local-files';
 import type { SourceFile } from '../api/shapes.ts';
 import { OpenSegment } from './descriptor-source.ts';
 
@@ -171,6 +172,7 @@ export class OpenedSources {
   }
 
   async #openStaged(path: string): Promise<OpenSegment> {
+    if (!(await liesIn([this.#rules.stage], path))) throw denied(path, 'leads elsewhere');
     const file = await openFile(path, SEGMENT_FLAGS);
     return this.#checked(file, path, (place) => place.startsWith(`${this.#rules.stage}/`));
   }
@@ -209,18 +211,19 @@ export class OpenedSources {
 
   async #openBelowRoots(path: string): Promise<FileSource> {
     if (!path.startsWith('/')) throw notAccepted(path, 'is not an absolute path');
-    const realPath = await realpath(path).catch((error: unknown) => {
-      throw fileError(error, `open ${path}`, { path });
-    });
     const { roots } = this.#rules;
-    if (!roots.some((root) => realPath.startsWith(root === '/' ? root : `${root}/`)))
-      throw denied(
-        path,
-        `lies outside the directories that this agent reads (${roots.join(', ') || 'none'})`,
-      );
-    const before = await lstat(path).catch(() => undefined);
-    if (before?.isSymbolicLink()) throw denied(path, 'is a symbolic link');
-    const { dev, ino, uid } = await stat(realPath, { bigint: true });
+    const outside = () =>
+      denied(path, `lies outside the directories that this agent reads (${roots.join(', ') || 'none'})`);
+    if (!(await liesIn(roots, path))) throw outside();
+    const failed = (error: unknown) => {
+      throw fileError(error, `open ${path}`, { path });
+    };
+    const before = await lstat(path).catch(failed);
+    if (before.isSymbolicLink()) throw denied(path, 'is a symbolic link');
+    const realPath = await realpath(path).catch(failed);
+    // A directory above it may have become a link meanwhile.
+    if (!roots.some((root) => isAtOrBelow(realPath, root))) throw outside();
+    const { dev, ino, uid } = await stat(realPath, { bigint: true }).catch(failed);
     this.#assertOwner(path, Number(uid));
     return FileSource.open(realPath, undefined, {
       scanned: { realPath, dev, ino },
@@ -231,6 +234,20 @@ export class OpenedSources {
 
   #assertOwner(path: string, uid: number): void {
     if (!this.#rules.owners.includes(uid)) throw denied(path, `belongs to user ${uid}`);
+  }
+}
+
+/**
+ * Whether the directory of a path lies in one of `places`, which have no links. If it does not
+ * exist, the nearest one above it decides. So the answer for a path elsewhere never depends on what
+ * exists there, and neither does what a link leads to.
+ */
+async function liesIn(places: readonly string[], path: string): Promise<boolean> {
+  for (let above = dirname(path); ; above = dirname(above)) {
+    const real = await realpath(above).catch(() => undefined);
+    if (real !== undefined) return places.some((place) => isAtOrBelow(real, place));
+    const isLink = (await lstat(above).catch(() => undefined))?.isSymbolicLink();
+    if (isLink || above === '/') return false;
   }
 }
 
