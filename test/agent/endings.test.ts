@@ -87,6 +87,15 @@ class Machine {
     return versions;
   }
 
+  /** Its records are of another start of the machine from now on. */
+  restart(): void {
+    for (const writer of readdirSync(this.stage).filter((name) => name !== '.lock')) {
+      const path = join(this.stage, writer, 'writer.json');
+      const record = JSON.parse(readFileSync(path, 'utf8'));
+      writeFileSync(path, JSON.stringify({ ...record, boot: { ...record.boot, id: 'before' } }));
+    }
+  }
+
   async stop(): Promise<void> {
     for (const program of this.#programs) program.kill('SIGKILL');
     await Promise.all(this.#programs.map(({ ended }) => ended));
@@ -181,6 +190,19 @@ const tests = new Map<string, (machine: Machine) => Promise<void>>([
       await machine.startAgent();
       expect(await machine.saveRest()).toEqual(['committed', 'incomplete']);
       expect(await machine.versions()).toEqual(['2', '1']);
+    },
+  ],
+  [
+    'restart of the machine, with a staging directory on a disk',
+    async (machine) => {
+      const agent = await machine.startAgent(SLOW);
+      await machine.startTrainer();
+      await sending(machine);
+      await kill(agent);
+      machine.restart();
+      await machine.startAgent();
+      expect(await machine.versions()).toEqual(['1']);
+      expect(readdirSync(machine.stage)).toEqual(['.lock']);
     },
   ],
   [

@@ -166,41 +166,46 @@ describe('what a killed agent left', () => {
     expect([existsSync(directory), readdirSync(other)]).toEqual([true, ['meta.yaml']]);
   });
 
-  test.each(['writer.json', 'seal'])(
-    'records of a newer version (%s) stay as they are for it',
-    async (which) => {
-      await using agent = await TestAgent.start();
-      const run = newRun();
-      plans.set(
-        run,
-        scriptedFaults({ fault: FAULTS.stall, operation: 'create', key: /model\.bin$/, times: 9 }),
-      );
-      const trainer = await agent.trainer(run);
-      await trainer.begin(1);
-      plans.delete(run);
-      await agent.stop();
-      const name = readdirSync(trainer.stage).find((each) => each.startsWith(which)) as string;
-      const path = join(trainer.stage, name);
-      const record = JSON.parse(readFileSync(path, 'utf8'));
-      writeFileSync(path, JSON.stringify({ ...record, format: 2 }));
-      const before = readdirSync(trainer.stage);
-      await agent.start();
-      expect(readdirSync(trainer.stage)).toEqual(before);
-      expect(agent.log.at(-1)).toMatchObject({
-        level: 'warn',
-        message: 'leaves the records of another version of the agent alone',
-        details: { writer: trainer.writerId },
-      });
-      await agent.stop();
-      writeFileSync(path, JSON.stringify(record));
-      await agent.start();
-      await vi.waitFor(async () => {
-        const { body } = await agent.call('latest', { query: { uri: run } });
-        expect(body.version).toBe('1');
-      });
-      await vi.waitFor(() => expect(existsSync(path) && which === 'seal').toBe(false));
-    },
-  );
+  test.each<[string, string, (record: { boot?: object }) => object]>([
+    ['a newer version (writer.json)', 'writer.json', (record) => ({ ...record, format: 2 })],
+    ['a newer version (seal)', 'seal', (record) => ({ ...record, format: 2 })],
+    [
+      'another machine',
+      'writer.json',
+      (record) => ({ ...record, boot: { id: 'of another machine', host: 'other' } }),
+    ],
+  ])('records of %s stay as they are for it', async (_, which, change) => {
+    await using agent = await TestAgent.start();
+    const run = newRun();
+    plans.set(
+      run,
+      scriptedFaults({ fault: FAULTS.stall, operation: 'create', key: /model\.bin$/, times: 9 }),
+    );
+    const trainer = await agent.trainer(run);
+    await trainer.begin(1);
+    plans.delete(run);
+    await agent.stop();
+    const name = readdirSync(trainer.stage).find((each) => each.startsWith(which)) as string;
+    const path = join(trainer.stage, name);
+    const record = JSON.parse(readFileSync(path, 'utf8'));
+    writeFileSync(path, JSON.stringify(change(record)));
+    const before = readdirSync(trainer.stage);
+    await agent.start();
+    expect(readdirSync(trainer.stage)).toEqual(before);
+    expect(agent.log.at(-1)).toMatchObject({
+      level: 'warn',
+      message: 'leaves records of another version of the agent, or of another machine, alone',
+      details: { writer: trainer.writerId },
+    });
+    await agent.stop();
+    writeFileSync(path, JSON.stringify(record));
+    await agent.start();
+    await vi.waitFor(async () => {
+      const { body } = await agent.call('latest', { query: { uri: run } });
+      expect(body.version).toBe('1');
+    });
+    await vi.waitFor(() => expect(existsSync(path) && which === 'seal').toBe(false));
+  });
 
   describe('a file of the trainer that is saved where it lies', () => {
     const CONTENT = Buffer.alloc(100_000, 'a');

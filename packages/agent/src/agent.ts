@@ -197,7 +197,11 @@ export class Agent {
   async resume(): Promise<void> {
     const { writers, strangers } = await this.stage.left();
     for (const writer of strangers)
-      this.#logger.log('warn', 'leaves the records of another version of the agent alone', { writer });
+      this.#logger.log(
+        'warn',
+        'leaves records of another version of the agent, or of another machine, alone',
+        { writer },
+      );
     for (const left of writers) await this.#resume(left);
   }
 
@@ -260,7 +264,12 @@ export class Agent {
   }
 
   async #resume(left: LeftStage): Promise<void> {
-    const { writerId, join, seals, isGone } = left;
+    const { writerId, join, seals, lost, isGone } = left;
+    for (const { saveId: save, version } of lost)
+      this.#logger.log('warn', 'a sealed save is lost: the machine has started anew', {
+        save,
+        version: String(version),
+      });
     if (seals.length === 0) {
       if (isGone) await this.stage.remove(writerId);
       return;

@@ -5,6 +5,7 @@
  */
 
 import { lstat, mkdir, readdir, readFile, realpath, rename, rm, statfs, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import process from 'node:process';
 import { CheckpointError, systemRandom } from '@holdfast/core/contract';
 import { errnoOf, fileError, linuxProcesses, type Processes, processOfText } from '@holdfast/local-files';
@@ -28,7 +29,13 @@ const sealRecord = z.strictObject({
   begunWith: z.string(),
   sealedWith: z.string().optional(),
 });
-const writerRecord = z.strictObject({ format: z.literal(1), join: joinRequest });
+const bootRecord = z.strictObject({ id: z.string(), host: z.string() });
+const writerRecord = z.strictObject({
+  format: z.literal(1),
+  join: joinRequest,
+  /** The machine's start since which the directory is in use. Absent: it is not known. */
+  boot: bootRecord.optional(),
+});
 
 export interface SealRecord extends SaveRequest {
   readonly isDelivered: boolean;
@@ -37,12 +44,18 @@ export interface SealRecord extends SaveRequest {
   readonly sealedWith?: string | undefined;
 }
 export type WriterRecord = z.infer<typeof writerRecord>['join'];
+type Boot = z.infer<typeof bootRecord>;
 
 /** A writer's directory that an earlier agent left. */
 export interface LeftStage {
   readonly writerId: string;
   readonly join: WriterRecord;
   readonly seals: readonly SealRecord[];
+  /**
+   * Saves that were sealed before the machine started anew. Their bytes were in memory or on the way
+   * to the disk, so nothing says that they are whole.
+   */
+  readonly lost: readonly SealRecord[];
   /** The trainer's process has certainly ended. */
   readonly isGone: boolean;
 }
@@ -50,7 +63,7 @@ export interface LeftStage {
 /** What `Stage.left` finds. */
 export interface Left {
   readonly writers: readonly LeftStage[];
-  /** Directories with records of another version of the agent. They stay for that version. */
+  /** Directories with records of another version of the agent, or of another machine. They stay. */
   readonly strangers: readonly string[];
 }
 
@@ -58,7 +71,7 @@ export interface Left {
 const OWN_NAMES = /^((writer|seal-[0-9a-f]{32})\.json(\.[0-9a-f]+)?|segment-[0-9a-f]+)$/;
 
 /** Records of other versions have another number, or other fields. */
-class OtherVersion extends Error {}
+class OtherAgent extends Error {}
 
 export class Stage {
   /** Without links. */
@@ -104,7 +117,8 @@ export class Stage {
   /** `StorageFull`: there is no room for it. */
   async prepare(writerId: string, join: WriterRecord): Promise<void> {
     await this.#make(this.pathOf(writerId));
-    await this.#write(writerId, 'writer.json', { format: 1, join });
+    const boot = (await this.#boot()) ?? undefined;
+    await this.#write(writerId, 'writer.json', { format: 1, join, boot });
   }
 
   /** False after another program has removed its directory. */
@@ -143,7 +157,7 @@ export class Stage {
         if (read) writers.push(read);
         else if (await this.#isOwn(entry.name)) await this.remove(entry.name);
       } catch (error) {
-        if (!(error instanceof OtherVersion)) throw error;
+        if (!(error instanceof OtherAgent)) throw error;
         strangers.push(entry.name);
       }
     }
@@ -167,18 +181,35 @@ export class Stage {
     const directory = this.pathOf(writerId);
     const record = await readRecord(`${directory}/writer.json`, writerRecord);
     if (record === null) return null;
-    const { join } = record;
+    const { join, boot } = record;
+    const hasRestarted = await this.#hasRestartedSince(boot);
     const seals: SealRecord[] = [];
+    const lost: SealRecord[] = [];
     for (const name of await readdir(directory)) {
       if (!name.startsWith('seal-') || !name.endsWith('.json')) continue;
       const seal = await readRecord(`${directory}/${name}`, sealRecord);
       if (seal === null) continue;
       const { format: _, save, ...rest } = seal;
-      seals.push({ ...save, ...rest });
+      const isLost = hasRestarted && !rest.isDelivered;
+      (isLost ? lost : seals).push({ ...save, ...rest });
     }
     seals.sort((a, b) => (BigInt(a.version) < BigInt(b.version) ? -1 : 1));
-    const isGone = (await this.isCertainlyGone(join)) ?? false;
-    return { writerId, join, seals, isGone };
+    const isGone = hasRestarted || ((await this.isCertainlyGone(join)) ?? false);
+    return { writerId, join, seals, lost, isGone };
+  }
+
+  /** `OtherAgent`: it was another machine. */
+  async #hasRestartedSince(boot: Boot | undefined): Promise<boolean> {
+    const now = await this.#boot();
+    if (boot === undefined || now === null || boot.id === now.id) return false;
+    if (boot.host !== now.host) throw new OtherAgent(boot.host);
+    return true;
+  }
+
+  /** `null`: the machine does not tell. */
+  async #boot(): Promise<Boot | null> {
+    const self = await this.#processes.self();
+    return self && { id: self.bootId, host: hostname() };
   }
 
   /** Another program may have removed the directory, such as one that tidies up. */
@@ -230,7 +261,7 @@ export async function assertPrivateDirectory(path: string): Promise<void> {
   }
 }
 
-/** `null`: there is none, or a loss of power has left a piece of one. `OtherVersion`: see there. */
+/** `null`: there is none, or a loss of power has left a piece of one. `OtherAgent`: see there. */
 async function readRecord<Shape extends z.ZodType>(
   path: string,
   shape: Shape,
@@ -238,7 +269,7 @@ async function readRecord<Shape extends z.ZodType>(
   try {
     const parsed = shape.safeParse(JSON.parse(await readFile(path, 'utf8')));
     if (parsed.success) return parsed.data;
-    throw new OtherVersion(path);
+    throw new OtherAgent(path);
   } catch (error) {
     if (error instanceof SyntaxError || errnoOf(error) === 'ENOENT') return null;
     throw error;
