@@ -105,6 +105,7 @@ const CALLS: readonly Row[] = [
   ],
   ['diff', (m, o) => m.admin.diff(1, 1, o), { ...WAIT, tensors: FLAG }, OBJECT],
   ['inspect', (m, o) => m.admin.inspect(o), VERSION_OR_LATEST, OBJECT],
+  ['locate', (m, o) => m.admin.locate(o), VERSION_OR_LATEST, OBJECT],
   [
     'lease',
     (m, o) => m.admin.lease(o),

@@ -59,6 +59,7 @@ function callsOf(run: RunManager, other: RunManager, told: ProgressEvent[]) {
     verify: () => run.admin.verify({ version: 2, onProgress }),
     diff: () => run.admin.diff(1, 2, { onProgress }),
     inspect: () => run.admin.inspect({ version: 1, onProgress }),
+    locate: () => run.admin.locate({ version: 1, onProgress }),
     annotate: () => run.admin.annotate(2, { metrics: { auc: 1 } }),
     pin: () => run.admin.pin(2, 'paper'),
     unpin: () => run.admin.unpin(2),

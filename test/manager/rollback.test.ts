@@ -53,6 +53,16 @@ describe('rollback', () => {
     expect(await latestOf(person)).toBe(1n);
   });
 
+  test('a writer that was running is fenced, also when it saves a version that was left behind', async () => {
+    const bucket = newBucket();
+    await using writer = open(bucket, { attempt: 'job' });
+    for (const version of [1, 2]) await writer.save({ version, buffers: { a: bytes(10, version) } });
+    await using person = open(bucket);
+    await person.admin.rollback({ to: 1, reason: 'diverged' });
+    const again = writer.save({ version: 2, buffers: { a: bytes(10, 9) } });
+    expect(await failure(again)).toMatch(/^Fenced: the run was rolled back/);
+  });
+
   test('back to the latest: nothing is left behind, and its writers are fenced all the same', async () => {
     const { bucket, manager: writer } = await savedRun([1]);
     await using person = open(bucket);

@@ -44,7 +44,7 @@ const interval = value(
   'how often to look; default 2s',
   durationBetween(100, 3600_000),
 );
-const once = flag('--once', 'save what is complete now, and end');
+const once = flag('--once', 'save what is complete now, and end; not with tracker or quiet');
 export const watch: Command = {
   name: 'watch',
   group: 'Save and restore',

@@ -19,9 +19,9 @@ function watching(rule: string, at = '/watched') {
   const complete = new Completeness(parseRule(rule), parsePattern('step{version}'), () => clock.nowMs);
   const entry = (version: bigint): Entry => {
     const name = `step${version}`;
-    return { name, path: join(at, name), isDirectory: true, version };
+    return { name, path: join(at, name), place: '', isDirectory: true, version };
   };
-  const isComplete = (names: readonly string[], version = 100n, state = 'as before') =>
+  const isComplete = (names: readonly string[], version = 100n, state = '1 2 3') =>
     complete.isComplete(entry(version), new Map(names.map((name) => [name, state])));
   return { clock, complete, entry, isComplete };
 }
@@ -35,13 +35,44 @@ describe('when a checkpoint is complete', () => {
     ['metadata', ['.metadata.tmp', '__0_0.distcp'], false],
     ['metadata', ['model/.metadata', 'model/__0_0.distcp', 'optimizer/__0_0.distcp'], false],
     ['metadata', ['model/.metadata', 'model/__0_0.distcp', 'readme'], true],
-    ['hf', ['trainer_state.json', 'rng_state.pth'], true],
-    ['hf', ['trainer_state.json'], false],
-    ['hf', ['rng_state.pth', 'model.safetensors'], false],
-    ['hf:2', ['trainer_state.json', 'rng_state_0.pth', 'rng_state_1.pth'], true],
-    ['hf:2', ['trainer_state.json', 'rng_state_0.pth'], false],
   ])('%s with %j: %s', async (rule, names, expected) => {
     expect(await watching(rule).isComplete(names)).toBe(expected);
+  });
+
+  const ZIP = `PK\u0003\u0004content${'PK\u0005\u0006'.padEnd(22, '\0')}`;
+  const STATE = '{"epoch": 1}\n';
+  test.each<[string, Record<string, string>, boolean]>([
+    ['hf', { 'trainer_state.json': STATE, 'rng_state.pth': ZIP }, true],
+    ['hf', { 'trainer_state.json': STATE }, false],
+    ['hf', { 'rng_state.pth': ZIP, 'model.safetensors': '' }, false],
+    ['hf', { 'trainer_state.json': '', 'rng_state.pth': ZIP }, false],
+    ['hf', { 'trainer_state.json': '{"epoch": 1,', 'rng_state.pth': ZIP }, false],
+    ['hf', { 'trainer_state.json': STATE, 'rng_state.pth': '' }, false],
+    ['hf', { 'trainer_state.json': STATE, 'rng_state.pth': ZIP.slice(0, -1) }, false],
+    ['hf:2', { 'trainer_state.json': STATE, 'rng_state_0.pth': ZIP, 'rng_state_1.pth': ZIP }, true],
+    ['hf:2', { 'trainer_state.json': STATE, 'rng_state_0.pth': ZIP, 'rng_state_1.pth': 'PK' }, false],
+    ['hf:2', { 'trainer_state.json': STATE, 'rng_state_0.pth': ZIP }, false],
+  ])('%s with %j: %s', async (rule, files, expected) => {
+    const at = directory();
+    mkdirSync(join(at, 'step100'));
+    for (const [name, text] of Object.entries(files))
+      writeFileSync(join(at, 'step100', name), text, 'latin1');
+    const names = Object.keys(files);
+    expect(await watching(rule, at).isComplete(names)).toBe(expected);
+    // They are gone by now.
+    rmSync(join(at, 'step100'), { recursive: true });
+    expect(await watching(rule, at).isComplete(names)).toBe(false);
+  });
+
+  test('metadata: a shard that is younger belongs to a save that has not ended', async () => {
+    const { complete, entry } = watching('metadata');
+    const tree = (shard: string, metadata: string) =>
+      new Map([
+        ['__0_0.distcp', `1 2 ${shard}`],
+        ['.metadata', `3 4 ${metadata}`],
+      ]);
+    expect(await complete.isComplete(entry(1n), tree('100', '100'))).toBe(true);
+    expect(await complete.isComplete(entry(1n), tree('101', '100'))).toBe(false);
   });
 
   test('quiet: nothing has changed for so long, from the first look on', async () => {
@@ -51,11 +82,11 @@ describe('when a checkpoint is complete', () => {
     expect(await isComplete(['a'])).toBe(false);
     expect(await isComplete(['a', 'b'])).toBe(false);
     clock.nowMs = 40_000;
-    expect(await isComplete(['a', 'b'], 100n, 'written to')).toBe(false);
+    expect(await isComplete(['a', 'b'], 100n, '1 2 4')).toBe(false);
     clock.nowMs = 70_000;
-    expect(await isComplete(['a', 'b'], 100n, 'written to')).toBe(true);
+    expect(await isComplete(['a', 'b'], 100n, '1 2 4')).toBe(true);
     complete.forget(entry(100n));
-    expect(await isComplete(['a', 'b'], 100n, 'written to')).toBe(false);
+    expect(await isComplete(['a', 'b'], 100n, '1 2 4')).toBe(false);
   });
 
   test.each([

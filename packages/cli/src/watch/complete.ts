@@ -1,11 +1,11 @@
 /** When a trainer has finished writing a checkpoint. No trainer says so in the same way. */
 
-import { constants, lstat, open, readlink } from 'node:fs/promises';
+import { constants, type FileHandle, open, readlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errnoOf, fileError } from '@holdfast/local-files';
 import type { Pattern } from './pattern.ts';
 import type { Rule } from './rule.ts';
-import { type Entry, isSameTree, type Tree } from './tree.ts';
+import { type Entry, isSameTree, modifiedNsOf, type Tree } from './tree.ts';
 
 /** Files that name the newest checkpoint: of DeepSpeed, of Megatron and of verl. */
 const TRACKERS = ['latest', 'latest_checkpointed_iteration.txt'];
@@ -35,8 +35,8 @@ export class Completeness {
     const rule = this.#rule;
     if (tree.size === 0) return false;
     if (rule.kind === 'rename') return true;
-    if (rule.kind === 'metadata') return hasMetadata([...tree.keys()]);
-    if (rule.kind === 'hf') return hasAllOfTrainer(tree, rule.rankCount);
+    if (rule.kind === 'metadata') return hasMetadata(tree);
+    if (rule.kind === 'hf') return hasAllOfTrainer(entry, tree, rule.rankCount);
     if (rule.kind === 'tracker' && !(await this.#isTracked(entry))) return false;
     return this.#isQuiet(entry, tree, rule.quietMs);
   }
@@ -68,24 +68,63 @@ export class Completeness {
   }
 }
 
-/** PyTorch's DCP writes `.metadata` last, into the directory of each of its checkpoints. */
-function hasMetadata(names: readonly string[]): boolean {
-  const places = new Set(names.filter((name) => /(^|\/)\.metadata$/.test(name)).map(directoryOf));
-  const isShard = (name: string) => /(^|\/)__[^/]*\.distcp$/.test(name);
-  return places.size > 0 && names.filter(isShard).every((name) => places.has(directoryOf(name)));
+/**
+ * PyTorch's DCP writes `.metadata` last, into the directory of each of its checkpoints. A shard that
+ * is younger is of a save into the same directory that is under way, or was killed.
+ */
+function hasMetadata(tree: Tree): boolean {
+  const metadata = new Map(
+    [...tree]
+      .filter(([name]) => /(^|\/)\.metadata$/.test(name))
+      .map(([name, state]) => [directoryOf(name), modifiedNsOf(state)]),
+  );
+  const shards = [...tree].filter(([name]) => /(^|\/)__[^/]*\.distcp$/.test(name));
+  return (
+    metadata.size > 0 &&
+    shards.every(([name, state]) => modifiedNsOf(state) <= (metadata.get(directoryOf(name)) ?? -1n))
+  );
 }
 
 function directoryOf(name: string): string {
   return name.slice(0, name.lastIndexOf('/') + 1);
 }
 
-/** The Trainer writes `trainer_state.json` last on rank 0, and each rank its random state. */
-function hasAllOfTrainer(tree: Tree, rankCount: number): boolean {
+/**
+ * The Trainer writes `trainer_state.json` last on rank 0, and each rank its random state. A killed
+ * Trainer leaves the beginning of one.
+ */
+async function hasAllOfTrainer({ path }: Entry, tree: Tree, rankCount: number): Promise<boolean> {
   const states =
     rankCount === 1
       ? ['rng_state.pth']
       : Array.from({ length: rankCount }, (_, rank) => `rng_state_${rank}.pth`);
-  return ['trainer_state.json', ...states].every((name) => tree.has(name));
+  if (![TRAINER_STATE, ...states].every((name) => tree.has(name))) return false;
+  const ends = await Promise.all(
+    states.map((name) => endOf(join(path, name), ZIP_END.length + ZIP_END_REST)),
+  );
+  return (
+    ends.every((end) => end.startsWith(ZIP_END)) &&
+    (await endOf(join(path, TRAINER_STATE), 64)).trimEnd().endsWith('}')
+  );
+}
+
+const TRAINER_STATE = 'trainer_state.json';
+/** `torch.save` writes a ZIP file, whose last record has 22 bytes and begins like this. */
+const ZIP_END = 'PK\u0005\u0006';
+const ZIP_END_REST = 18;
+
+/** The last bytes of a file, as Latin-1. Empty if it is shorter, or gone. */
+async function endOf(path: string, lengthBytes: number): Promise<string> {
+  const file = await openOrNull(path);
+  if (file === null) return '';
+  try {
+    const { size } = await file.stat();
+    const buffer = Buffer.alloc(Math.min(lengthBytes, size));
+    const { bytesRead } = await file.read(buffer, 0, buffer.byteLength, size - buffer.byteLength);
+    return buffer.toString('latin1', 0, bytesRead);
+  } finally {
+    await file.close();
+  }
 }
 
 /**
@@ -93,17 +132,24 @@ function hasAllOfTrainer(tree: Tree, rankCount: number): boolean {
  * or is something else.
  */
 async function namedBy(path: string): Promise<string | null> {
+  const target = await readlink(path).catch(() => null);
+  if (target !== null) return basename(target);
+  const file = await openOrNull(path);
+  if (file === null) return null;
   try {
-    if ((await lstat(path)).isSymbolicLink()) return basename(await readlink(path));
+    const stats = await file.stat();
+    const isShort = stats.isFile() && stats.size <= TRACKER_BYTES_MAX;
+    return isShort ? (await file.readFile('utf8')).trim() : null;
+  } finally {
+    await file.close();
+  }
+}
+
+/** `null`: it is gone. */
+async function openOrNull(path: string): Promise<FileHandle | null> {
+  try {
     // O_NONBLOCK: opening a pipe would wait for its writer.
-    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    try {
-      const stats = await file.stat();
-      const isShort = stats.isFile() && stats.size <= TRACKER_BYTES_MAX;
-      return isShort ? (await file.readFile('utf8')).trim() : null;
-    } finally {
-      await file.close();
-    }
+    return await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return null;
     throw fileError(error, `read ${path}`, { path });

@@ -1,5 +1,6 @@
 import {
   appendFileSync,
+  chmodSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -95,6 +96,12 @@ function noticing(files: LocalFiles, onRead: () => void): LocalFiles {
 }
 
 const later = () => new Date(Date.now() + 3600_000);
+/** The file system's times tell the changes before it from those after it. */
+const later100Ms = () => {
+  const startedAtMs = Date.now();
+  return vi.waitFor(() => expect(Date.now()).toBeGreaterThan(startedAtMs + 100));
+};
+const earlier = () => new Date(Date.now() - 3600_000);
 const WHOLE = { model: 'model1', '.metadata': 'm' };
 
 describe('a watched directory', () => {
@@ -162,11 +169,27 @@ describe('a watched directory', () => {
     await look(own);
     expect(told).toEqual(['not 1 SourceChanged']);
     expect(own.notSaved).toMatchObject([{ version: 1n, why: { code: 'SourceChanged' } }]);
-    utimesSync(changed, new Date(), new Date());
+    utimesSync(changed, earlier(), earlier());
     await look(own);
     expect(told).toEqual(['not 1 SourceChanged', 'saved 1']);
     expect(own.notSaved).toEqual([]);
   });
+
+  test.each<Rule['kind']>(['rename', 'metadata'])(
+    '%s: the remains of a removal are not saved, also after a change of their mode',
+    async (kind) => {
+      const { directory, told, look, write } = watched({ rule: { kind } as Rule });
+      write('step-1', { ...WHOLE, other: 'o' });
+      const path = join(directory, 'step-1');
+      await later100Ms();
+      rmSync(join(path, 'other'));
+      await later100Ms();
+      for (const place of [path, ...Object.keys(WHOLE).map((name) => join(path, name))])
+        chmodSync(place, 0o755);
+      await look();
+      expect(told).toEqual(['not 1 SourceChanged']);
+    },
+  );
 
   test('what a trainer removes before it gives the name does not count', async () => {
     const { directory, told, look, write } = watched({ rule: { kind: 'rename' } });
@@ -205,7 +228,7 @@ describe('a watched directory', () => {
     await look(own);
     await look(own);
     expect(told).toEqual(['not 7 InvalidArgument', 'saved 7']);
-    expect(own.notSaved).toMatchObject([{ path: expect.stringMatching(/step-07$/), isPassedOver: true }]);
+    expect(own.notSaved).toMatchObject([{ path: expect.stringMatching(/step-07$/), isPassedOver: false }]);
   });
 
   test.each<[string, (path: string) => void]>([
@@ -291,6 +314,24 @@ describe('a watched directory', () => {
     hooks.plan = undefined;
     await look(own);
     expect(told.at(-1)).toBe('saved 1');
+  });
+
+  test('after a rollback, a version that is written again ends it, and another process saves it', async () => {
+    const { directory, told, look, write, folder, open } = watched();
+    for (const step of [1, 2]) write(`step-${step}`, WHOLE);
+    const own = folder();
+    await using manager = open(own);
+    await own.look(manager);
+    {
+      await using person = open(folder());
+      await person.admin.rollback({ to: 1, reason: 'diverged' });
+    }
+    await own.look(manager);
+    rmSync(join(directory, 'step-2'), { recursive: true });
+    write('step-2', { ...WHOLE, model: 'anew-2' });
+    await expect(own.look(manager)).rejects.toMatchObject({ code: 'Fenced' });
+    await look();
+    expect(told).toEqual(['saved 1', 'saved 2', 'not 2 Fenced', 'saved 2']);
   });
 
   test('a newer attempt that owns the run ends it', async () => {

@@ -38,7 +38,7 @@ export interface NotSaved {
   /** `null`: the directory cannot be read. */
   readonly version: bigint | null;
   readonly why: CheckpointError;
-  /** It never will be: the run has gone past it, or another entry has its version. */
+  /** It never will be: the run has gone past it. */
   readonly isPassedOver: boolean;
 }
 
@@ -52,6 +52,8 @@ export class Folder {
   readonly #told = new Map<string, string>();
   #notSaved = new Map<string, NotSaved>();
   #committed: Set<bigint> | undefined;
+  /** Places of entries whose versions the run has, as they were when that was seen. */
+  readonly #seen = new Map<string, string>();
   #latest = -1n;
   readonly saved: bigint[] = [];
 
@@ -89,8 +91,7 @@ export class Folder {
   }
 
   async #saveIfComplete(manager: RunManager, entry: Entry): Promise<void> {
-    const committed = await this.#committedVersions(manager);
-    if (committed.has(entry.version)) return;
+    if (await this.#isCommitted(manager, entry)) return;
     const tree = await readTree(entry);
     if (tree === null || !(await this.#complete.isComplete(entry, tree))) return;
     if (entry.version < this.#latest) {
@@ -127,10 +128,19 @@ export class Folder {
     return tree;
   }
 
+  /** A trainer writes a version again after a rollback: then the run is asked anew. */
+  async #isCommitted(manager: RunManager, { path, place, version }: Entry): Promise<boolean> {
+    const before = this.#seen.get(path);
+    if (before !== undefined && before !== place) this.#committed = undefined;
+    this.#seen.set(path, place);
+    return (await this.#committedVersions(manager)).has(version);
+  }
+
   async #committedVersions(manager: RunManager): Promise<ReadonlySet<bigint>> {
     if (this.#committed !== undefined) return this.#committed;
     const listed = await manager.list({ signal: this.#options.save.signal });
     this.#committed = new Set();
+    this.#latest = -1n;
     for (const { version, isLeftBehind } of listed) if (!isLeftBehind) this.#noteCommitted(version);
     return this.#committed;
   }
@@ -164,8 +174,10 @@ export class Folder {
       const stats = await stat(path).catch(() => null);
       if (stats === null) continue;
       const other = found.get(version);
-      if (other === undefined) found.set(version, { name, path, version, isDirectory: stats.isDirectory() });
-      else this.#tell({ path, version }, twiceThere(path, other), { isPassedOver: true });
+      if (other === undefined) {
+        const place = `${stats.ino} ${stats.mtimeMs}`;
+        found.set(version, { name, path, version, place, isDirectory: stats.isDirectory() });
+      } else this.#tell({ path, version }, twiceThere(path, other));
     }
     return [...found.values()].sort((one, other) => (one.version < other.version ? -1 : 1));
   }

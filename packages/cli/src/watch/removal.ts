@@ -38,18 +38,28 @@ export async function findRemoval(
 /** `renamedMs`: removals before it do not count. */
 async function removalBelow(directory: string, renamedMs: number): Promise<string | null> {
   const entries = await readdir(directory, { withFileTypes: true });
-  let youngestMs = 0;
+  const changedMs: number[] = [];
+  const bornMs: number[] = [];
   for (const entry of entries) {
     const place = join(directory, entry.name);
     if (entry.isDirectory()) {
       const found = await removalBelow(place, renamedMs);
       if (found !== null) return found;
     }
-    youngestMs = Math.max(youngestMs, (await lstat(place)).ctimeMs);
+    const { ctimeMs, birthtimeMs } = await lstat(place);
+    changedMs.push(ctimeMs);
+    bornMs.push(birthtimeMs);
   }
   // Looked at after its entries, so that a removal meanwhile is seen.
   const { mtimeMs, birthtimeMs } = await stat(directory);
-  if (entries.length === 0) youngestMs = birthtimeMs;
-  const isRemoval = mtimeMs > youngestMs + SAME_MS && mtimeMs >= renamedMs;
-  return isRemoval ? directory : null;
+  if (entries.length === 0) bornMs.push(birthtimeMs);
+  const haveAllChanged = changedMs.every((each) => each > mtimeMs + SAME_MS);
+  // A change of owner or mode of the whole hides when its entries came. Not every file system knows
+  // when they were born.
+  if (haveAllChanged) return wasBornAt(mtimeMs, bornMs) ? null : directory;
+  return mtimeMs > Math.max(...changedMs) + SAME_MS && mtimeMs >= renamedMs ? directory : null;
+}
+
+function wasBornAt(mtimeMs: number, bornMs: readonly number[]): boolean {
+  return bornMs.some((each) => each === 0) || Math.max(...bornMs) >= mtimeMs - SAME_MS;
 }

@@ -11,6 +11,8 @@ export interface Entry {
   readonly path: string;
   readonly isDirectory: boolean;
   readonly version: bigint;
+  /** Changes when another one takes its name, and when files of a directory come or go. */
+  readonly place: string;
 }
 
 /** Size, time and inode of each file by its path below the entry; "" for a single file. */
@@ -47,6 +49,11 @@ async function addFiles(files: Map<string, string>, path: string, prefix: string
     if (entry.isDirectory()) await addFiles(files, place, `${name}/`);
     else files.set(name, await stateOf(place));
   }
+}
+
+/** When a file was written to last, by its state in a tree. */
+export function modifiedNsOf(state: string): bigint {
+  return BigInt(state.slice(state.lastIndexOf(' ') + 1));
 }
 
 async function stateOf(path: string): Promise<string> {

@@ -5,6 +5,7 @@ import { silentLogger } from '../../contract/components.ts';
 import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
 import { type State, VERSION_MAX } from '../../format/index.ts';
 import { precheckCommit } from '../../plan/apply-commit.ts';
+import { inEpochProblem } from '../../plan/epoch.ts';
 import { rejectionError } from '../catalog/index.ts';
 import {
   type Attempt,
@@ -117,6 +118,9 @@ export class WriterRegistry {
     const context = { store: this.#run.store.uri, version, attempt: membership.attempt.id };
     if (decided?.kind === 'rejected') throw rejectionError(decided, context);
     if (decided) {
+      // A trainer that was overtaken must learn that first: it could not save any other version.
+      const passed = inEpochProblem(state, { lineage, epoch });
+      if (passed) throw rejectionError(passed, context);
       throw new CheckpointError('Conflict', `version ${version} is committed already`, { context });
     }
     place.highestBegun = max(place.highestBegun, version);
