@@ -310,6 +310,7 @@ describe('a watched directory', () => {
     const own = folder();
     hooks.plan = ({ operation }) => (operation === 'create' ? refuse('Unavailable') : undefined);
     await look(own);
+    await look(own);
     expect(told).toEqual([expect.stringMatching(/^not 1 (Unavailable|TimedOut)$/)]);
     hooks.plan = undefined;
     await look(own);

@@ -157,8 +157,10 @@ export class Folder {
   ): void {
     const notSaved = { path, version, why, isPassedOver };
     this.#notSaved.set(path, notSaved);
-    // The message of an older one names the latest version, which changes.
-    const reason = isPassedOver ? 'passed over' : why.message;
+    // Messages about the store name an object, and those of an older version the latest one. Both
+    // change from look to look.
+    const isOfStore = why.context.key !== undefined;
+    const reason = isPassedOver ? 'passed over' : isOfStore ? why.code : why.message;
     if (this.#told.get(path) === reason || this.#options.save.signal?.aborted) return;
     this.#told.set(path, reason);
     this.#options.onNotSaved(notSaved);
