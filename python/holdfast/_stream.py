@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from ._reader import Reader, Version
 
@@ -19,7 +19,16 @@ def open_stream(
 ) -> io.BufferedReader:
     """See ``Run.open``. ``timeout``: of each read."""
     found, file = reader.find(version, name, deadline)
-    return io.BufferedReader(_RawFile(reader, found, name, file.size_bytes, timeout), _BUFFER_BYTES)
+    raw = _RawFile(reader, found, name, file.size_bytes, timeout)
+    return _Stream(raw, _BUFFER_BYTES)
+
+
+class _Stream(io.BufferedReader):
+    @property
+    def size(self) -> int:
+        """fsspec asks for it to read from the end."""
+        raw: Any = self.raw
+        return int(raw.size)
 
 
 class _RawFile(io.RawIOBase):
@@ -30,7 +39,7 @@ class _RawFile(io.RawIOBase):
         self._reader = reader
         self._version = version
         self._name = name
-        self._size = size
+        self.size = size
         self._timeout = timeout
         self._offset = 0
 
@@ -41,7 +50,7 @@ class _RawFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._size}.get(whence)
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self.size}.get(whence)
         if base is None or base + offset < 0:
             raise ValueError(f"no place in the file: offset {offset}, whence {whence}")
         self._offset = base + offset
@@ -49,13 +58,13 @@ class _RawFile(io.RawIOBase):
 
     def readall(self) -> bytes:
         # The inherited one asks for 8 KiB at a time.
-        data = bytearray(max(0, self._size - self._offset))
+        data = bytearray(max(0, self.size - self._offset))
         self.readinto(data)
         return bytes(data)
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         with memoryview(buffer).cast("B") as view:
-            count = max(0, min(view.nbytes, self._size - self._offset))
+            count = max(0, min(view.nbytes, self.size - self._offset))
             if count > 0:
                 with view[:count] as target:
                     self._reader.read_ranges(

@@ -183,6 +183,7 @@ describe('requests', () => {
     ['an offset that is no number', 400, { method: 'GET', path: '/v1/files?uri=shelf://a&name=b&offset=-1' }],
     ['a version that is none', 400, { method: 'GET', path: '/v1/files?uri=shelf://a&name=b&version=1.5' }],
     ['a run that does not exist', 404, { method: 'GET', path: '/v1/latest?uri=shelf://none' }],
+    ['versions of a run that does not exist', 404, { method: 'GET', path: '/v1/versions?uri=shelf://none' }],
     ['a version that does not exist', 404, { method: 'GET', path: `/v1/versions/99?uri=shelf://none` }],
     ['an unknown writer', 404, { method: 'GET', path: `/v1/writers/${'0'.repeat(32)}` }],
     ['a restore that is unknown', 404, { method: 'GET', path: `/v1/restores/${'0'.repeat(32)}` }],

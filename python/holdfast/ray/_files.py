@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any, NamedTuple, NoReturn, Optional
 
@@ -12,7 +13,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFi
 
 from .._framework_ids import url
 from .._run_pool import Options, runs
-from ..errors import InvalidArgument, Unsupported
+from ..errors import InvalidArgument, NotFound, Unsupported
 from ..fsspec import HoldfastFileSystem
 from ..run import Run
 from . import _snapshot
@@ -74,6 +75,8 @@ class RunHandler(FileSystemHandler):  # type: ignore[misc]
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
         path = _parsed(selector.base_dir)
         fs, base = self._fs(), self._url(path)
+        if not path.entry and not fs.exists(base):
+            return []
         if path.entry in (_MARKER, _SNAPSHOT) or not fs.isdir(base):
             if selector.allow_not_found and not fs.exists(base):
                 return []
@@ -88,7 +91,7 @@ class RunHandler(FileSystemHandler):  # type: ignore[misc]
         ]
 
     def create_dir(self, path: str, recursive: bool) -> None:
-        """There are no empty directories."""
+        """Makes nothing: a directory begins with the first file in it."""
         _parsed(path)
 
     def delete_dir(self, path: str) -> None:
@@ -111,7 +114,7 @@ class RunHandler(FileSystemHandler):  # type: ignore[misc]
         parsed = _parsed(path)
         if parsed.entry == _MARKER:
             # What Ray wants to know by this file is whether this node reaches the storage.
-            self.reader().versions(limit=1)
+            self._reach()
             return pa.BufferOutputStream()
         if parsed.entry == _SNAPSHOT:
             return pa.PythonFile(_SnapshotFile(self), mode="w")
@@ -144,7 +147,7 @@ class RunHandler(FileSystemHandler):  # type: ignore[misc]
     def _info(self, path: str) -> FileInfo:
         parsed = _parsed(path)
         if parsed.entry == _MARKER:
-            self.reader().versions(limit=1)
+            self._reach()
             return FileInfo(path, FileType.File, size=0)
         if parsed.entry == _SNAPSHOT:
             # Of unknown size: it grows with each commit.
@@ -153,7 +156,13 @@ class RunHandler(FileSystemHandler):  # type: ignore[misc]
         try:
             return _file_info(path, self._fs().info(self._url(parsed)))
         except FileNotFoundError:
-            return FileInfo(path, FileType.NotFound)
+            # Ray has made the directory of its experiment, and the run begins with the first save.
+            return FileInfo(path, FileType.NotFound if parsed.entry else FileType.Directory)
+
+    def _reach(self) -> None:
+        """Raises if this node does not reach the storage."""
+        with suppress(NotFound):
+            self.reader().versions(limit=1)
 
     def _fs(self) -> Any:
         return HoldfastFileSystem()

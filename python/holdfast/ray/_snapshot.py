@@ -15,7 +15,10 @@ from ..run import Run
 
 def of_run(run: Run) -> Optional[bytes]:
     """The list, in the form of the installed Ray. ``None``: nothing was committed."""
-    versions = [one for one in run.versions() if is_visible(one)]
+    try:
+        versions = [one for one in run.versions() if is_visible(one)]
+    except NotFound:
+        return None
     if not versions:
         return None
     try:

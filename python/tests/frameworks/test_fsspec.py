@@ -139,6 +139,26 @@ class Reading(FsspecCase):
         self.assertEqual(os.listdir(self.path("out", "dir", "none")), ["inner"])
 
 
+    def test_a_run_that_does_not_exist_is_absent_and_an_empty_one_is_not(self) -> None:
+        self.assertFalse(self.fs.exists(self.base))
+        self.assertFalse(self.fs.isdir(self.base))
+        for call in (self.fs.ls, self.fs.info):
+            with self.assertRaisesRegex(FileNotFoundError, f"there is no run at {self.uri}"):
+                call(self.base)
+        self.assertEqual(self.fs.find(self.base), [])
+        with self.connect():
+            pass
+        self.assertEqual((self.fs.ls(self.base), self.fs.isdir(self.base)), ([], True))
+
+    def test_a_file_has_a_size_and_is_read_from_its_end(self) -> None:
+        self.save(1, a=b"0123456789")
+        with self.fs.open(self.at("step-1", "a"), "rb") as file:
+            self.assertEqual(file.size, 10)
+        ranges: list[Any] = [(-3, None), (-3, -1), (2, 4)]
+        parts = [self.fs.cat_file(self.at("step-1", "a"), *each) for each in ranges]
+        self.assertEqual(parts, [b"789", b"78", b"23"])
+
+
 class Writing(FsspecCase):
     def test_a_transaction_commits_each_version_as_a_whole(self) -> None:
         os.makedirs(self.path("in", "dir"))
@@ -149,7 +169,7 @@ class Writing(FsspecCase):
             self.fs.pipe(self.at("step-2", "c"), b"c")
             with self.fs.open(self.at("step-2", "t"), "w") as text:
                 text.write("text")
-            self.assertEqual(self.fs.ls(self.base), [])
+            self.assertEqual(self.fs.find(self.base), [])
         self.assertEqual(len(self.fs.ls(self.base)), 2)
         self.assertEqual(self.fs.cat(self.at("step-1", "dir", "b")), b"dir/b")
         self.assertEqual(self.fs.cat(self.at("step-2", "t")), b"text")
@@ -175,6 +195,12 @@ class Writing(FsspecCase):
             ), self.fs.transaction:
                 self.fs.put(source, self.at("step-3"), recursive=True)
         self.assertFalse(self.fs.exists(self.at("step-3")))
+
+    def test_versions_of_one_transaction_are_committed_in_their_order_until_one_is_refused(self) -> None:
+        with self.assertRaises(holdfast.InvalidArgument), self.fs.transaction:
+            for name in ("step-3/a", "step-2/a", "step-2/a/b", "step-1/a"):
+                self.fs.pipe(self.at(*name.split("/")), b"x")
+        self.assertEqual([path[-6:] for path in self.fs.ls(self.base, detail=False)], ["step-1"])
 
     def test_a_transaction_that_fails_leaves_nothing(self) -> None:
         with self.assertRaises(ZeroDivisionError), self.fs.transaction:
@@ -232,7 +258,7 @@ class Writing(FsspecCase):
     def test_outside_of_a_transaction_nothing_says_when_a_version_is_complete(self) -> None:
         with self.assertRaisesRegex(holdfast.Unsupported, "with fs.transaction"):
             self.fs.pipe(self.at("step-1", "a"), b"1")
-        self.assertEqual(self.fs.ls(self.base), [])
+        self.assertEqual(self.fs.find(self.base), [])
 
     def test_retention_removes_versions_and_rm_does_not(self) -> None:
         self.save(1, a=b"1")
@@ -249,7 +275,7 @@ class Writing(FsspecCase):
             file.write(b"1")
 
         def child() -> int:
-            url_to_fs(self.base)[0].ls(self.base)
+            url_to_fs(self.base)[0].exists(self.base)
             return len(_pending.pending._versions)
 
         self.assertEqual(python_child(child), 0)

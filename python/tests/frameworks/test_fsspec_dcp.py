@@ -56,7 +56,9 @@ class Dcp(FsspecCase):
         return str(caught.exception)
 
     def versions(self) -> list[str]:
-        return [path.rpartition("/")[2] for path in self.fs.ls(self.base, detail=False)]
+        with self.connect(writer=None) as run, contextlib.suppress(holdfast.NotFound):
+            return [f"step-{one.version}" for one in reversed(run.versions())]
+        return []
 
     def test_save_and_load_by_the_writer_and_by_the_id_alone(self) -> None:
         dcp.save(state(1.0), storage_writer=dcp.FsspecWriter(self.at("step-100"), thread_count=2))

@@ -238,7 +238,7 @@ class BadInput(RayCase):
         for name in ("step-1", "checkpoint_2026-01-01_00-00-00.000000"):
             with self.assertRaisesRegex(holdfast.Unsupported, "checkpoint_upload_fn=holdfast.ray.upload"):
                 self.storage().persist_current_checkpoint(self.checkpoint(a=b"1"), name)
-        self.assertEqual(self.fs.ls(self.base), [])
+        self.assertEqual(self.fs.find(self.base), [])
 
     def test_uploads_that_are_refused(self) -> None:
         with self.training():
@@ -252,7 +252,7 @@ class BadInput(RayCase):
         local = ray_storage.StorageContext(self.directory, "name")
         with self.training(storage=local), self.assertRaisesRegex(holdfast.Unsupported, "storage_filesystem="):
             holdfast.ray.upload(self.checkpoint(a=b"1"), "step-1")
-        self.assertEqual(self.fs.ls(self.base), [])
+        self.assertEqual(self.fs.find(self.base), [])
 
     def test_paths(self) -> None:
         with self.assertRaisesRegex(holdfast.InvalidArgument, 'storage_path="/"'):

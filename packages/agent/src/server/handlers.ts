@@ -19,6 +19,7 @@ import {
   WAIT_MS_MAX,
 } from '../api/shapes.ts';
 import { findCheckpoint } from '../reading/held-checkpoints.ts';
+import { listRun } from '../reading/list-run.ts';
 import type { SaveJob } from '../saves/save-job.ts';
 
 export interface Asked {
@@ -130,7 +131,7 @@ const READ_CALLS = {
   versions: async (agent, { query }) => {
     const { uri, limit } = query as z.infer<typeof shapes.versionsQuery>;
     const options = limit === undefined ? {} : { limit: Number(limit) };
-    const versions = await agent.readers.use(uri, (manager) => manager.list(options));
+    const versions = await agent.readers.use(uri, (manager) => listRun(manager, uri, options));
     return { versions: versions.map(summaryOf) };
   },
   version: async (agent, { parameters, query }) => {
