@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
+from contextlib import suppress
 from typing import Any, Optional
 
 from .._connect import connect
 from ..errors import InvalidArgument, TargetExists
 from ..run import Run
 from ._nodes import Nodes, find_nodes
+
+#: What a resume has put aside.
+_ASIDE = re.compile(r"^(checkpoint-\d+)\.before-resume$")
+#: The note of a restore about the files that it has written.
+_NOTE = re.compile(r"^\.(checkpoint-\d+)\.holdfast-[0-9a-f]+\..+\.made-0$")
 
 
 def resume(
@@ -25,8 +32,8 @@ def resume(
     the directory restore it once.
 
     A directory of this name that the Trainer has written, perhaps in part, is renamed to
-    ``checkpoint-N.before-resume``, where it replaces the one of an earlier resume. ``options``
-    are those of ``holdfast.connect``.
+    ``checkpoint-N.before-resume``. A later resume removes it. ``options`` are those of
+    ``holdfast.connect``.
 
     ``Corrupt``: there are checkpoints, and none can be loaded. ``NotFound``: not this ``version``.
     """
@@ -90,9 +97,27 @@ def _restore_on_each(nodes: Nodes, run: Optional[Run], version: int, target: str
     try:
         nodes.together(restore_first)
         nodes.together(restore_elsewhere)
+        if nodes.leader_index is not None:
+            _remove_old(*os.path.split(target))
     finally:
         if nodes.rank == 0 and os.path.exists(sign):
             os.unlink(sign)
+
+
+def _remove_old(directory: str, restored: str) -> None:
+    """Removes what earlier resumes have left beside other checkpoints.
+
+    That is what they put aside, and the agent's notes about directories that the Trainer has removed.
+    """
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            path = os.path.join(directory, name)
+            aside, noted = _ASIDE.match(name), _NOTE.match(name)
+            if aside is not None and aside[1] != restored:
+                shutil.rmtree(path, ignore_errors=True)
+            elif noted is not None and not os.path.lexists(os.path.join(directory, noted[1])):
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
 
 
 def _restore(run: Optional[Run], version: int, target: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from typing import Any, Optional
 
@@ -124,11 +125,26 @@ def again(uri: str, directory: str) -> dict[str, Any]:
     path = os.path.join(directory, "checkpoint-2")
     os.truncate(os.path.join(path, "model.safetensors"), 10)
     results = [holdfast.hf.resume(uri, directory) for _ in range(3)]
+    # Another step was restored here, and the Trainer has removed its directory since.
+    with holdfast.connect(uri) as run:
+        run.save(4, buffers={"a": b"1"}).wait()
+    later = os.path.join(directory, "later")
+    os.mkdir(later)
+    for name in ("checkpoint-2", "checkpoint-4", "checkpoint-5.before-resume", "checkpoint-x.before-resume"):
+        os.mkdir(os.path.join(later, name))
+        with open(os.path.join(later, name, "torn"), "wb"):
+            pass
+    holdfast.hf.resume(uri, later, version=2)
+    notes = len([name for name in os.listdir(later) if ".made-" in name])
+    shutil.rmtree(os.path.join(later, "checkpoint-2"))
+    holdfast.hf.resume(uri, later)
     return {
+        "notes": notes,
+        "beside": sorted(name.partition(".holdfast-")[0] for name in os.listdir(later)),
         "results": results,
         "torn": os.path.getsize(os.path.join(f"{path}.before-resume", "model.safetensors")),
         "whole": os.path.getsize(os.path.join(path, "model.safetensors")),
-        "left": sorted(name for name in os.listdir(directory) if not name.startswith(".")),
+        "left": sorted(name for name in os.listdir(directory) if name.startswith("checkpoint")),
     }
 
 

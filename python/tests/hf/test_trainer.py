@@ -87,6 +87,10 @@ class Jobs(RealAgentCase):
         self.assertEqual(found["torn"], 10)
         self.assertGreater(found["whole"], 1000)
         self.assertEqual(found["left"], ["checkpoint-2", "checkpoint-2.before-resume"])
+        # Nothing of earlier resumes stays, and nothing else goes.
+        self.assertEqual(found["notes"], 1)
+        beside = [".checkpoint-4", "checkpoint-4", "checkpoint-4.before-resume", "checkpoint-x.before-resume"]
+        self.assertEqual(found["beside"], beside)
 
     def check_accelerate(self, found: dict[str, Any]) -> None:
         self.assertIsNone(found["nothing"])
