@@ -61,8 +61,11 @@ class Connection(http.client.HTTPConnection):
         """
         if self.sock is None:
             raise ConnectionError("the connection is closed")
-        self.sock.settimeout(max(deadline - time.monotonic(), 0.001))
+        seconds = max(deadline - time.monotonic(), 0.001)
+        self.sock.settimeout(seconds)
         headers = {"Content-Type": "application/json"} if body is not None else {}
+        # The agent tells of a store that does not answer before this call gives up.
+        headers["Holdfast-Timeout-Ms"] = str(int(seconds * 1000))
         if is_last:
             headers["Connection"] = "close"
         if self._token is not None:

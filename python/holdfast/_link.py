@@ -124,6 +124,8 @@ class Link:
                 raise ProtocolError(f"GET {path}: status {response.status}")
             except (OSError, http.client.HTTPException) as error:
                 self._drop(connection, error)
+                if time.monotonic() >= deadline:
+                    raise self._silent() from None
                 if not connection.is_reused:
                     raise ConnectionError("the agent ended the connection") from None
             except BaseException as error:
@@ -172,14 +174,17 @@ class Link:
                 was_reused = connection.is_reused
                 yield connection
                 if time.monotonic() >= deadline:
-                    raise AgentUnavailable(
-                        f"the agent at {self.place.socket} did not answer in time",
-                        {"socket": self.place.socket},
-                    )
+                    raise self._silent()
                 if was_reused:
                     continue
             time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
             pause = min(pause * 2, _PAUSE_MAX)
+
+    def _silent(self) -> AgentUnavailable:
+        return AgentUnavailable(
+            f"the agent at {self.place.socket} did not answer in time",
+            {"socket": self.place.socket},
+        )
 
     def _take_idle(self) -> Optional[Connection]:
         while True:

@@ -171,7 +171,8 @@ class Reader:
                         count = response.readinto(target[filled : filled + _SLICE_BYTES])
                     except socket.timeout:
                         raise AgentUnavailable(
-                            f"the agent sends no byte of {name!r} for {timeout} s"
+                            f"no byte of {name!r} for {timeout} s: the agent, or the store of "
+                            f"{self.uri}, does not answer"
                         ) from None
                     except (OSError, http.client.HTTPException):
                         return done

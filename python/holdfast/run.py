@@ -34,7 +34,7 @@ class Run:
 
     The failure of a save is raised by the next call of the run, once, unless ``Handle.wait`` has
     raised it before. Each call raises ``AgentUnavailable`` if the agent does not answer for the
-    ``timeout`` of ``connect``. A call with a ``timeout`` of its own may end 2 s later than that if the
+    ``timeout`` of ``connect``, and ``Unavailable`` if the agent answers and the store does not. A call with a ``timeout`` of its own may end 2 s later than that if the
     agent does not answer.
     """
 

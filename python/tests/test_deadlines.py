@@ -10,6 +10,7 @@ from unittest import mock
 
 import holdfast
 from holdfast import _http
+from holdfast._reader import Version
 
 from .support import FakeAgentCase
 
@@ -88,6 +89,16 @@ class Frozen(FakeAgentCase):
             self.handle.cancel,
         ):
             self.lasts(call, TIMEOUT, holdfast.AgentUnavailable)
+
+    def test_a_read_of_a_stream_ends_when_no_answer_has_begun_for_the_timeout(self) -> None:
+        """On a new connection and on one that has served before."""
+        reader = self.run_._reader
+        self.freeze()
+        for _ in range(2):
+            target = [memoryview(bytearray(1))]
+            read = lambda: reader.read_ranges(Version(1, None), "a", 0, target, TIMEOUT)  # noqa: E731
+            self.lasts(read, TIMEOUT, holdfast.AgentUnavailable)
+            self.run_._link.close()
 
     def test_a_call_with_a_timeout_of_its_own_ends_soon_after_it(self) -> None:
         self.freeze()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import io
+import socket
+import time
 import unittest
 from typing import Any
 from unittest import mock
@@ -55,6 +57,19 @@ class Answers(unittest.TestCase):
         huge = answer(f"Content-Length: {_http._ANSWER_BYTES_MAX + 1}\r\n", b"")
         with self.assertRaisesRegex(holdfast.ProtocolError, "longer than"):
             _http.read_json(huge, "GET /")
+
+
+class Requests(unittest.TestCase):
+    def test_the_agent_is_told_how_long_the_caller_waits(self) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            place: Any = None
+            connection = _http.Connection(place, None)
+            connection.sock = ours
+            with mock.patch.object(time, "monotonic", lambda: 100.0):
+                connection.ask_json("GET", "/", None, 102.5)
+            self.assertIn(b"\r\nHoldfast-Timeout-Ms: 2500\r\n", theirs.recv(4096))
 
 
 if __name__ == "__main__":

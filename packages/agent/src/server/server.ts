@@ -6,6 +6,7 @@ import type { Agent } from '../agent.ts';
 import { HttpProblem, problemOf, statusOf } from '../problem.ts';
 import { handlersOf, type Program } from './handlers.ts';
 import { assertToken, findCall, readBody, readQuery } from './request.ts';
+import { withinLimit } from './store-limit.ts';
 
 const HEADER_BYTES_MAX = 64 * 1024;
 /** Time in which a request must have arrived, headers and body. */
@@ -51,13 +52,20 @@ async function answer(
       query: shape.query ? readQuery(shape.query, query) : undefined,
       body: shape.body ? await readBody(shape.body, request) : undefined,
     };
-    const value = await handlers[name](agent, asked);
+    const work = Promise.resolve(handlers[name](agent, asked));
+    const value = await withinLimit(work, { name, request, response, uri: runOf(asked) });
     if (value === undefined || response.headersSent) return;
     if (response.statusCode === 200) response.statusCode = shape.status ?? 200;
     sendJson(response, value);
   } catch (error) {
     fail(response, agent.isStopping ? stopping(error) : error);
   }
+}
+
+/** The run that a request is about, without the settings of its store. */
+function runOf({ query, body }: { readonly query: unknown; readonly body: unknown }): string {
+  const { uri } = { uri: '', ...(query ?? {}), ...(body ?? {}) };
+  return uri.replace(/\?.*$/s, '');
 }
 
 /**
