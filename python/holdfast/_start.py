@@ -121,6 +121,7 @@ def _spawn(command: list[str], place: AgentPlace, stage: str, deadline: float) -
     words += ["--idle-exit", _IDLE_EXIT]
     log_path = os.path.join(place.directory, LOG_NAME)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    log_start = _size_of(log_path)
     files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, log_path, flags, 0o600),
@@ -133,7 +134,7 @@ def _spawn(command: list[str], place: AgentPlace, stage: str, deadline: float) -
         raise InvalidConfig(f"{words[0]} cannot be started: {error.strerror}") from None
     _started.add(pid)
     log.info("started an agent at %s, process %d", place.socket, pid)
-    _wait_until_ready(pid, place, log_path, deadline)
+    _wait_until_ready(pid, place, (log_path, log_start), deadline)
 
 
 def _exit_status(pid: int) -> Optional[int]:
@@ -150,13 +151,16 @@ def _exit_status(pid: int) -> Optional[int]:
     return os.waitstatus_to_exitcode(status)
 
 
-def _wait_until_ready(pid: int, place: AgentPlace, log_path: str, deadline: float) -> None:
+def _wait_until_ready(
+    pid: int, place: AgentPlace, log_from: tuple[str, int], deadline: float
+) -> None:
+    """``log_from``: the log, and where this agent begins to write."""
     while not _is_running(place, deadline):
         status = _exit_status(pid)
         if status is not None:
             raise AgentUnavailable(
-                f"the agent was started and has ended before it was ready: {_tail(log_path)}",
-                {"log": log_path, "exitStatus": status},
+                f"the agent was started and has ended before it was ready: {_tail(*log_from)}",
+                {"log": log_from[0], "exitStatus": status},
             )
         if time.monotonic() >= deadline:
             # It may become ready later. Then the next starter finds it.
@@ -164,10 +168,17 @@ def _wait_until_ready(pid: int, place: AgentPlace, log_path: str, deadline: floa
         time.sleep(_PAUSE)
 
 
-def _tail(path: str) -> str:
+def _size_of(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def _tail(path: str, start: int) -> str:
     try:
         with open(path, "rb") as file:
-            file.seek(max(0, os.path.getsize(path) - _LOG_TAIL_BYTES))
+            file.seek(max(start, os.path.getsize(path) - _LOG_TAIL_BYTES))
             return file.read().decode(errors="replace").strip() or "it said nothing"
     except OSError as error:
         return f"{path}: {error.strerror}"

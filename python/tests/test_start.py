@@ -103,6 +103,12 @@ class Starting(TestCase):
         )
         self.assertEqual(self.calls(), [expected])
 
+    def test_an_agent_that_ends_at_once_is_not_told_with_the_log_of_an_earlier_one(self) -> None:
+        for text, told in (("echo it failed >&2; exit 3", "it failed"), ("exit 4", "it said nothing")):
+            self.script(text)
+            with self.assertRaisesRegex(holdfast.AgentUnavailable, f"before it was ready: {told}$"):
+                start_agent(self.place, self.path("stage"), time.monotonic() + TIMEOUT)
+
     def test_an_agent_that_is_not_ready_in_time_is_told(self) -> None:
         self.script(_NOTE + "exec sleep 60")
         begin = time.monotonic()
