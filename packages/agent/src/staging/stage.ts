@@ -52,8 +52,8 @@ export interface LeftStage {
   readonly join: WriterRecord;
   readonly seals: readonly SealRecord[];
   /**
-   * Saves that were sealed before the machine started anew. Their bytes were in memory or on the way
-   * to the disk, so nothing says that they are whole.
+   * Saves that were sealed before the machine started anew. Their bytes were in memory or on the
+   * way to the disk, so nothing says that they are whole.
    */
   readonly lost: readonly SealRecord[];
   /** The trainer's process has certainly ended. */
