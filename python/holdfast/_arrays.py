@@ -53,7 +53,7 @@ def find_array(name: str, value: Any) -> ArraySource:
     if hasattr(value, "data_ptr") and hasattr(value, "element_size"):
         return _tensor(name, value)
     if is_numpy_scalar(value):
-        # Its interface describes a temporary array, whose memory is free as soon as it was asked for.
+        # Its ``__array_interface__`` describes a temporary array, which is freed once that was read.
         return _numpy_like(name, with_numpy(name, "is a scalar").array(value))
     if hasattr(value, "__array_interface__"):
         return _numpy_like(name, value)
@@ -75,7 +75,7 @@ def find_array(name: str, value: Any) -> ArraySource:
 
 
 def is_numpy_scalar(value: object) -> bool:
-    """A number of NumPy that is no array, such as ``numpy.float64(1)``."""
+    """A NumPy number that is not an array, such as ``numpy.float64(1)``."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.generic)
 
@@ -135,7 +135,7 @@ def keep_alive(_owner: object) -> None:
 
 
 def _tensor(name: str, tensor: Any) -> ArraySource:
-    """A ``torch.Tensor``, or an object of that shape."""
+    """A ``torch.Tensor``, or an object with the same methods."""
     require_plain_tensor(name, tensor)
     dtype = _dtypes.of_torch(tensor.dtype)
     if dtype is None:
@@ -201,7 +201,7 @@ def _by_numpy(name: str, value: Any, dtype: str, why: str) -> CopyInto:
 def is_contiguous(
     shape: tuple[int, ...], strides: Optional[tuple[int, ...]], item_bytes: int
 ) -> bool:
-    """Whether the elements are in C order without gaps. ``strides`` in bytes; ``None``: they are."""
+    """Whether the elements are in C order without gaps. ``strides`` in bytes; ``None`` means C order."""
     if strides is None or 0 in shape:
         return True
     expected = item_bytes

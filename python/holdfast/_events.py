@@ -57,7 +57,7 @@ class Events:
         """Ends the stream. ``is_shared``: only in this child of a fork."""
         with suppress(OSError, ValueError):
             if not is_shared:
-                # A thread that waits for the end would keep a socket open that is only closed.
+                # ``close`` alone would not end the connection while another thread reads from it.
                 self._sock.shutdown(socket.SHUT_RDWR)
         with suppress(OSError, ValueError):
             self._response.close()

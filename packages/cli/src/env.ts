@@ -41,14 +41,15 @@ export function canRedraw(env: Environment, isTerminal: boolean): boolean {
 export interface Job {
   readonly writer: Sourced<WriterPosition>;
   readonly attempt: Sourced<string> | null;
-  /** Life of the trainer; `null`: this process is its own life. */
+  /** One start of the trainer, until it exits; `null`: this process is the trainer. */
   readonly life: Sourced<string> | null;
 }
 
 /**
  * Determines the writer and the attempt from the options, otherwise from the launcher. Throws
- * `InvalidArgument` for several writers, or a life, without an attempt. Throws `InvalidConfig` if
- * the launcher's variables are invalid. For a life it also throws as `parentLife` does.
+ * `InvalidArgument` if there is no attempt, and there are several writers or a life. Throws
+ * `InvalidConfig` if the launcher's variables are invalid. For a life it also throws as
+ * `parentLife` does.
  */
 export function resolveJob(
   given: {

@@ -92,7 +92,8 @@ export function planBody(head: ResponseHead, request: DirectRequest): BodyPlan {
     }
     return { kind: 'fill', destination: new Uint8Array(head.contentLengthBytes), isInto: false };
   }
-  // Its end looks like a lost connection. That is acceptable only for the text of an error.
+  // The end of a body without a length looks like a lost connection. That is acceptable only for
+  // the text of an error.
   if (status < 300) throw badHead('a success has neither Content-Length nor chunks');
   return { kind: 'to-eof', bytesMax };
 }

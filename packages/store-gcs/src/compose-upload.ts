@@ -1,10 +1,11 @@
 /**
  * Uploads whose parts are objects that the store composes: for servers without the XML API.
  *
- * All objects of one upload are below `.holdfast-compose/<id>/` at the root. They are `begun`,
- * which exists as long as the upload, and the parts. More than 32 parts also need intermediate
- * objects. Each name describes the content (its CRC32C and size, or the names it was made from),
- * and each object is created once. So a part that arrives twice, even much later, changes nothing.
+ * All objects of one upload are below `.holdfast-compose/<id>/` at the root. They are the parts,
+ * and the object `begun`, which exists as long as the upload does. More than 32 parts also need
+ * intermediate objects. Each name describes the content (its CRC32C and size, or the names it was
+ * made from), and each object is created once. So a part that arrives twice, even much later,
+ * changes nothing.
  */
 
 import { createHash, randomUUID } from 'node:crypto';

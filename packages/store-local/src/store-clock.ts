@@ -1,5 +1,5 @@
 /**
- * The time of the file system: the time it gives to a file created now. Objects have their times
+ * The time of the file system: the time it gives to a file created now. Objects get their times
  * from it, so ages are correct whatever the clock of this machine says. Machines that share a
  * directory agree, if the file server sets the times.
  */
@@ -37,7 +37,7 @@ export class StoreClock {
   /** Falls back to this machine's time if no file can be created. */
   async nowMs(): Promise<number> {
     const sinceMs = this.#parts.nowMs() - this.#lookedAtMs;
-    // Either clock may be set meanwhile, also back.
+    // Either clock may have been set since, even backwards.
     if (!(sinceMs >= 0 && sinceMs < LOOK_EVERY_MS)) {
       this.#looking ??= this.#look().finally(() => {
         this.#looking = null;

@@ -1,4 +1,4 @@
-"""Checkpoints of Ray Train, by the agent of each node.
+"""Checkpoints of Ray Train, saved and restored by the agent of each node.
 
     config = RunConfig(
         name="my-run", storage_path="/", storage_filesystem=holdfast.ray.filesystem("s3://bucket/run")

@@ -16,8 +16,8 @@ import {
 /** From the end of the last request on. */
 export const HELD_IDLE_MS = 60_000;
 /**
- * Held checkpoints of a run that no request uses at the moment: one for each of some slow readers
- * beside those that follow a trainer. More would take room that retention could free.
+ * At most so many checkpoints of a run stay held while no request uses them: enough for some slow
+ * readers beside those that follow a trainer. More would take room that retention could free.
  */
 export const IDLE_MAX = 8;
 /** Each time, the latest checkpoint was retired before it could be held. */

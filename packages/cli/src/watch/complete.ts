@@ -69,8 +69,8 @@ export class Completeness {
 }
 
 /**
- * PyTorch's DCP writes `.metadata` last, into the directory of each of its checkpoints. A shard that
- * is younger is of a save into the same directory that is under way, or was killed.
+ * PyTorch's DCP writes `.metadata` last, into the directory of each of its checkpoints. A younger
+ * shard is of a later save into the same directory, which is under way or was killed.
  */
 function hasMetadata(tree: Tree): boolean {
   const metadata = new Map(

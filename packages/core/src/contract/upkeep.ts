@@ -63,9 +63,9 @@ export interface FsckResult {
 
 export interface RebuildOptions extends WaitOptions {
   /**
-   * Keys of manifests to leave out if they cannot be read, or cannot be read now. No sweep deletes
-   * anything they may refer to until `releaseSkipped`. Default: the first unreadable manifest stops
-   * the rebuild.
+   * Keys of manifests to leave out if they cannot be read, even if only for the moment. No sweep
+   * deletes anything they may refer to until `releaseSkipped`. Default: the first unreadable
+   * manifest stops the rebuild.
    */
   skip?: readonly string[] | undefined;
 }
@@ -117,7 +117,7 @@ export interface UpkeepCalls {
   /**
    * Versions that writers of the present attempt have begun above the highest committed version,
    * and that are not committed; lowest version first. The store cannot tell whether those writers
-   * still run. A version counts from its first file that has arrived, or that is sent in parts if
+   * still run. A version is listed once one of its files has arrived, or is being sent in parts if
    * the store can resume uploads. A version that was begun a moment ago is not visible yet. Changes
    * nothing. A version that is committed during the call may still be shown.
    *
@@ -137,8 +137,8 @@ export interface UpkeepCalls {
   /**
    * Writes a new catalog from the manifests if the catalog itself is lost. The new catalog has a
    * new run id, an epoch above all previous ones, no pins and the rules in run.json; every
-   * checkpoint is unverified. A manifest is left out if some of its files are missing, or if it was
-   * never committed, as far as the other manifests tell. Objects of such a manifest are garbage
+   * checkpoint is unverified. A manifest is left out if some of its files are missing, or if the
+   * other manifests show that it was never committed. Objects of such a manifest are garbage
    * from then on, and the next sweep deletes them. Processes of the former run fail with `Corrupt`.
    * One list page per 1,000 objects and one GET per manifest; repeating an interrupted rebuild
    * continues it.

@@ -117,8 +117,9 @@ export interface Distrusted {
 
 /**
  * Files of the `bases`, newest first. A save may not refer to files that a distrusted checkpoint
- * lists too, or may list. It may not refer to a file either if a newer base has a copy that may not
- * be referred to: the older object may be the damaged one for which that copy was sent.
+ * lists too, or may list. A save does not refer to a file either if a newer base has an equal file
+ * that must not be referred to. That newer file was perhaps sent because the object of this one is
+ * damaged.
  */
 export function knownFiles(
   bases: readonly { readonly id: CheckpointId; readonly files: readonly FileRecord[] }[],

@@ -132,7 +132,7 @@ function keptByRule<Name extends RuleName>(record: Policy, name: Name, candidate
   return isSet(record, name) ? RULES[name].keeps(record[name], candidates) : [];
 }
 
-/** Why each rule does not keep the newest checkpoint, for rules that keep nothing at all. */
+/** For each rule that keeps no checkpoint at all: why it does not keep even the newest one. */
 export function missTexts(record: Policy): string[] {
   return RULE_NAMES.map((name) => missText(record, name)).filter((text) => text !== null);
 }

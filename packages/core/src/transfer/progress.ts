@@ -18,8 +18,8 @@ export class FileProgress {
   add(bytes: number): void {
     this.#doneBytes += bytes;
     const totalBytes = this.#totalBytes ?? this.#doneBytes + 1;
-    // All bytes may be there, or there again when a file is sent once more. But only `finish`
-    // reports that the file is complete.
+    // The count may reach the total early, or once more when a file is sent again. But only
+    // `finish` reports that the file is complete.
     if (this.#doneBytes <= this.#reportedBytes || this.#doneBytes >= totalBytes) return;
     this.#reportedBytes = this.#doneBytes;
     this.#onBytes?.(this.#name, this.#doneBytes, totalBytes);

@@ -164,7 +164,8 @@ class EntryReader {
   }
 
   /**
-   * The fields of an entry, as far as they exist: if it is cut off, messages still have its name.
+   * The fields of an entry, as many as there are: an error about an entry that is cut off can
+   * still name it.
    */
   #entryFields({ number, offsetBytes, lengthBytes }: FieldHeader): Promise<Field[]> {
     const endBytes = Math.min(offsetBytes + lengthBytes, this.#cursor.sizeBytes);

@@ -20,7 +20,7 @@ export async function readSequence(root: string, fileSystem: FileSystem): Promis
     const version = BigInt(name);
     const path = `${root}${sep}${name}`;
     if (!(await isDirectory(entry, path, fileSystem))) continue;
-    // If both `7` and `007` exist, use `7`, the form that this class writes.
+    // If both `7` and `007` exist, use `7`, the form that Holdfast writes.
     if (!found.has(version) || name === version.toString()) found.set(version, { version, path });
   }
   return [...found.values()].toSorted((a, b) => (a.version < b.version ? 1 : -1));

@@ -61,7 +61,8 @@ export async function setRules(
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   const inForce = await findRules(run, await readRun(run, signal), signal).catch((error: unknown) => {
-    // The rules in a damaged run.json are not known. The catalog holds them from now on.
+    // The rules in a damaged run.json are not known, so they cannot be compared. The catalog holds
+    // the new ones from now on.
     if (isCheckpointError(error, 'Corrupt')) return null;
     throw error;
   });
