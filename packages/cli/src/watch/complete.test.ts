@@ -73,6 +73,7 @@ describe('when a checkpoint is complete', () => {
       ]);
     expect(await complete.isComplete(entry(1n), tree('100', '100'))).toBe(true);
     expect(await complete.isComplete(entry(1n), tree('101', '100'))).toBe(false);
+    expect(await complete.isComplete(entry(1n), new Map([['.metadata', '3 0 100']]))).toBe(false);
   });
 
   test('quiet: nothing has changed for so long, from the first look on', async () => {
@@ -92,7 +93,7 @@ describe('when a checkpoint is complete', () => {
   test.each([
     ['latest', 'step100\n'],
     ['latest_checkpointed_iteration.txt', '100'],
-  ])('tracker: %s names it or a later one, and it is quiet', async (name, text) => {
+  ])('tracker: %s names it, or has named it, and it is quiet', async (name, text) => {
     const at = directory();
     const { clock, isComplete } = watching('tracker:5s', at);
     const lookTwice = async (version: bigint) => {
@@ -103,10 +104,13 @@ describe('when a checkpoint is complete', () => {
     expect(await lookTwice(100n)).toBe(false);
     writeFileSync(join(at, name), text);
     expect(await lookTwice(100n)).toBe(true);
-    expect(await lookTwice(90n)).toBe(true);
+    expect(await lookTwice(90n)).toBe(false);
     expect(await lookTwice(101n)).toBe(false);
+    writeFileSync(join(at, name), text.replace('100', '101'));
+    expect(await lookTwice(101n)).toBe(true);
     writeFileSync(join(at, name), 'release');
-    expect(await lookTwice(100n)).toBe(false);
+    expect(await lookTwice(100n)).toBe(true);
+    expect(await lookTwice(102n)).toBe(false);
   });
 
   test.each<[string, (path: string) => void, boolean]>([

@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { errnoOf, fileError } from '@holdfast/local-files';
 import type { Pattern } from './pattern.ts';
 import type { Rule } from './rule.ts';
-import { type Entry, isSameTree, modifiedNsOf, type Tree } from './tree.ts';
+import { type Entry, factsOf, isSameTree, type Tree } from './tree.ts';
 
 /** Files that name the newest checkpoint: of DeepSpeed, of Megatron and of verl. */
 const TRACKERS = ['latest', 'latest_checkpointed_iteration.txt'];
@@ -23,6 +23,7 @@ export class Completeness {
   readonly #nowMs: () => number;
   /** By path. */
   readonly #seen = new Map<string, Seen>();
+  readonly #tracked = new Set<bigint>();
 
   /** `nowMs`: a monotonic clock. */
   constructor(rule: Rule, pattern: Pattern, nowMs: () => number) {
@@ -53,14 +54,17 @@ export class Completeness {
     return this.#nowMs() - sinceMs >= quietMs;
   }
 
+  /**
+   * A later one may be named although this one was never finished: its trainer was killed, and went
+   * on from an earlier one. So it must have been named itself, at this look or before.
+   */
   async #isTracked({ path, version }: Entry): Promise<boolean> {
     for (const name of TRACKERS) {
       const text = await namedBy(join(dirname(path), name));
       const tracked = text === null ? null : this.#versionOf(text);
-      // An older one was named before.
-      if (tracked !== null && tracked >= version) return true;
+      if (tracked !== null) this.#tracked.add(tracked);
     }
-    return false;
+    return this.#tracked.has(version);
   }
 
   #versionOf(text: string): bigint | null {
@@ -76,12 +80,15 @@ function hasMetadata(tree: Tree): boolean {
   const metadata = new Map(
     [...tree]
       .filter(([name]) => /(^|\/)\.metadata$/.test(name))
-      .map(([name, state]) => [directoryOf(name), modifiedNsOf(state)]),
+      .map(([name, state]) => [directoryOf(name), factsOf(state)]),
   );
   const shards = [...tree].filter(([name]) => /(^|\/)__[^/]*\.distcp$/.test(name));
   return (
     metadata.size > 0 &&
-    shards.every(([name, state]) => modifiedNsOf(state) <= (metadata.get(directoryOf(name)) ?? -1n))
+    [...metadata.values()].every(({ sizeBytes }) => sizeBytes > 0n) &&
+    shards.every(
+      ([name, state]) => factsOf(state).modifiedNs <= (metadata.get(directoryOf(name))?.modifiedNs ?? -1n),
+    )
   );
 }
 

@@ -51,9 +51,10 @@ async function addFiles(files: Map<string, string>, path: string, prefix: string
   }
 }
 
-/** When a file was written to last, by its state in a tree. */
-export function modifiedNsOf(state: string): bigint {
-  return BigInt(state.slice(state.lastIndexOf(' ') + 1));
+/** What the state of a file in a tree says. */
+export function factsOf(state: string): { readonly sizeBytes: bigint; readonly modifiedNs: bigint } {
+  const [, sizeBytes = '', modifiedNs = ''] = state.split(' ');
+  return { sizeBytes: BigInt(sizeBytes), modifiedNs: BigInt(modifiedNs) };
 }
 
 async function stateOf(path: string): Promise<string> {
