@@ -130,8 +130,9 @@ describe('a writer that begins again after it was killed in the middle of a file
   test('killed again, and again: each goes on from what the ones before have sent', async () => {
     const bucket = await leftBehind();
     const { key } = leftUpload(bucket).state;
-    await killedLife(bucket, KILLED_AT, source, { plan: killAtSentPart(3) });
-    await killedLife(bucket, KILLED_AT, source, { plan: killAtSentPart(2) });
+    // The lives before may have sent all parts but the one that ended them.
+    await killedLife(bucket, KILLED_AT, source, { plan: killAtSentPart(1) });
+    await killedLife(bucket, KILLED_AT, source, { plan: killAtSentPart(1) });
     expect(bucket.openUploads()).toHaveLength(1);
     const keptParts = leftUpload(bucket).state.parts.size;
     const last = life(bucket);
