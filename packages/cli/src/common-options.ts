@@ -71,6 +71,15 @@ export function versionOf(given: CheckpointReference): bigint {
   return BigInt(typeof given === 'object' ? given.version : given);
 }
 
+/** The value of `checkpointOrLatest`. A version becomes the subject of the call, for its errors. */
+export function givenVersion(
+  call: Pick<Call, 'get' | 'subject'>,
+): CheckpointReference | 'latest' | undefined {
+  const given = call.get(checkpointOrLatest);
+  if (given !== undefined && given !== 'latest') call.subject.version = versionOf(given);
+  return given;
+}
+
 /** The reference as given: `7` or `7@1`. */
 export function givenText(given: CheckpointReference): string {
   return referenceText(typeof given === 'object' ? given : { version: given });

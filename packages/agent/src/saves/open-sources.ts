@@ -29,8 +29,8 @@ export interface SourceRules {
 }
 
 /**
- * One file at a time is synced for all saves: a sync lasts as long as its disk needs, and holds one
- * of the few threads by which this process reads files.
+ * One file at a time is synced for all saves: a sync lasts as long as its disk needs. Meanwhile it
+ * holds a thread, and this process has only a few of them to read files.
  */
 let syncs: Promise<unknown> = Promise.resolve();
 

@@ -1,6 +1,6 @@
 import type { InspectResult } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { checkpointOrLatest, versionOf } from '../common-options.ts';
+import { checkpointOrLatest, givenVersion } from '../common-options.ts';
 import { inspectText, wholeTensors } from '../inspect-text.ts';
 import { type JsonObject, JsonRows, type JsonValue, jsonId } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
@@ -27,8 +27,7 @@ export const inspect: Command = {
 
 async function runInspect(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const version = call.get(checkpointOrLatest) ?? 'latest';
-  if (version !== 'latest') call.subject.version = versionOf(version);
+  const version = givenVersion(call) ?? 'latest';
   const { signal } = call;
   const result = await withRun(call, { uri }, (manager) =>
     expectingRun(call, manager, () => manager.admin.inspect({ version, signal })),

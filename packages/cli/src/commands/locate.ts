@@ -1,6 +1,6 @@
 import { type LocateResult, referenceText } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { checkpointOrLatest, versionOf } from '../common-options.ts';
+import { checkpointOrLatest, givenVersion } from '../common-options.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { JsonRows, jsonId } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
@@ -24,8 +24,7 @@ export const locate: Command = {
 
 async function runLocate(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const version = call.get(checkpointOrLatest) ?? 'latest';
-  if (version !== 'latest') call.subject.version = versionOf(version);
+  const version = givenVersion(call) ?? 'latest';
   const { signal } = call;
   const found = await withRun(call, { uri }, (manager) =>
     expectingRun(call, manager, () => manager.admin.locate({ version, signal })),

@@ -6,7 +6,14 @@ import {
   type RunManager,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, checkpointOrLatest, concurrency, foundText, versionOf, workers } from '../common-options.ts';
+import {
+  buffer,
+  checkpointOrLatest,
+  concurrency,
+  foundText,
+  givenVersion,
+  workers,
+} from '../common-options.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { JOB_OPTIONS, jobOfLife, VoidedWarnings } from '../job.ts';
 import { jsonId, jsonVersion } from '../json.ts';
@@ -69,8 +76,7 @@ export async function restoreInto(
   const { uri, rest } = takeUriFirst(call.command, call.operands, call.env, ['DIR']);
   const directory = rest[0] as string;
   call.subject.path = directory;
-  const given = call.get(checkpointOrLatest);
-  if (given !== undefined && given !== 'latest') call.subject.version = versionOf(given);
+  const given = givenVersion(call);
   const job = jobOfLife(call);
   const voided = new VoidedWarnings(call);
   const beganMs = call.clock.monotonicMs();

@@ -7,7 +7,7 @@ import {
   type RunManager,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { checkpointOrLatest, versionOf } from '../common-options.ts';
+import { checkpointOrLatest, givenVersion } from '../common-options.ts';
 import { consistencyText, jsonWriters, writerLines } from '../consistency-text.ts';
 import { formatAge, formatBytes, formatMetric, formatPlural, formatTime, printable } from '../format.ts';
 import { jsonSummary, jsonTime, toJson } from '../json.ts';
@@ -30,8 +30,7 @@ export const show: Command = {
 
 async function runShow(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const given = call.get(checkpointOrLatest) ?? 'latest';
-  if (given !== 'latest') call.subject.version = versionOf(given);
+  const given = givenVersion(call) ?? 'latest';
   const { details, entry } = await withRun(call, { uri }, (manager) => read(manager, given, call));
   return { text: textOf(details, entry, call), json: jsonOf(details, entry, call.subject.uri as string) };
 }

@@ -1,7 +1,14 @@
 import { CheckpointError, isCheckpointError, type VerifyResult } from '@holdfast/core/contract';
 import { askedOf } from '../ask-once-more.ts';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, checkpointOrLatest, concurrency, foundText, versionOf, workers } from '../common-options.ts';
+import {
+  buffer,
+  checkpointOrLatest,
+  concurrency,
+  foundText,
+  givenVersion,
+  workers,
+} from '../common-options.ts';
 import { formatBytes, formatPlural, printable, shellQuote } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
@@ -54,8 +61,7 @@ async function runVerify(call: Call): Promise<CommandResult> {
 
 async function verifyRun(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const given = call.get(checkpointOrLatest);
-  if (given !== undefined && given !== 'latest') call.subject.version = versionOf(given);
+  const given = givenVersion(call);
   const beganMs = call.clock.monotonicMs();
   const result = await withRun(call, { uri }, async (manager) => {
     await call.reporter.begin({

@@ -17,7 +17,7 @@ import type { Entry } from './tree.ts';
 const SAME_MS = 20;
 
 /**
- * The path of a directory from which an entry was removed last. `null`: there is none.
+ * The path of a directory whose last change was a removal; `null` if no directory is like that.
  *
  * `isRenamed`: the trainer has renamed the whole. What it removed before that, such as its own
  * temporary files, does not count: the rename has changed `ctime` of the directory, and no time of

@@ -145,8 +145,8 @@ export interface LocateResult {
   readonly id: CheckpointId;
   /**
    * The place, ending in `/`, below which the files have their names, and nothing else is. A copy
-   * of it by any tool is the checkpoint. `null`: there is no such place, because there is no file,
-   * several writers saved it, or it shares files with an older version.
+   * of it by any tool is the checkpoint. `null` if there is no file, if
+   * several writers saved it, or if it shares files with an older version.
    */
   readonly prefixUri: string | null;
   /** Sorted by name. */
