@@ -47,7 +47,7 @@ def count_of(shape: tuple[int, ...]) -> int:
 def find_array(name: str, value: Any) -> ArraySource:
     """Describes ``value``, which is not copied yet.
 
-    ``InvalidArgument``: it is no array, is not in this machine's memory, or has a type that
+    ``InvalidArgument``: it is not an array, is not in this machine's memory, or has a type that
     safetensors does not have. ``Unsupported``: it needs NumPy, which is not installed.
     """
     if hasattr(value, "data_ptr") and hasattr(value, "element_size"):

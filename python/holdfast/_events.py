@@ -16,7 +16,7 @@ _PIECE_BYTES = 65536
 
 
 class Events:
-    """An open stream. Its lines are not parsed: that there are some is the news."""
+    """An open stream. Its lines are not parsed: any line counts as news."""
 
     def __init__(
         self, connection: Connection, sock: socket.socket, response: http.client.HTTPResponse
@@ -54,7 +54,7 @@ class Events:
             poll.poll(seconds * 1000)
 
     def close(self, is_shared: bool = False) -> None:
-        """Ends the stream. ``is_shared``: only in this child of a fork."""
+        """Ends the stream. ``is_shared``: in a fork's child; the stream of its parent goes on."""
         with suppress(OSError, ValueError):
             if not is_shared:
                 # ``close`` alone would not end the connection while another thread reads from it.

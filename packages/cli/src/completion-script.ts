@@ -29,7 +29,7 @@ const isFlag = ({ kind }: Option<unknown>) => kind === 'flag' || kind === 'flag-
 /** Operands of `completion`. */
 const operandChoices = (command: Command): readonly string[] => (command.name === 'completion' ? SHELLS : []);
 
-/** The possible first words, and for families the words that may follow. */
+/** The possible first words, each with its commands: `elasticdl` has several. */
 function wordsOf(commands: readonly Command[]): ReadonlyMap<string, readonly Command[]> {
   const first = (command: Command) => command.name.split(' ')[0] as string;
   return Map.groupBy(commands, first);
@@ -183,7 +183,7 @@ function fish(commands: readonly Command[]): string {
   return lines.join('\n');
 }
 
-/** `condition`: true after the command's name. */
+/** `condition`: code for fish that is true once the name of the command was typed. */
 function fishOptions(command: Command, condition: string): string[] {
   const here = `complete -c holdfast -n '${condition}'`;
   const lines = optionsOf(command).map((option) => {

@@ -21,7 +21,7 @@ export interface WholeTensor {
   readonly sizeBytes: number;
 }
 
-/** Sorted by name. Parts are in the order of their places. */
+/** Sorted by name. Parts are ordered by their offsets in the tensor. */
 export function wholeTensors(files: readonly InspectedFile[]): WholeTensor[] {
   const parts = files.flatMap((file) => (file.tensors ?? []).map((tensor): Part => ({ tensor, file })));
   const byName = Map.groupBy(parts, ({ tensor }) => tensor.name);

@@ -21,7 +21,9 @@ export interface ShardSet extends AsyncDisposable {
    * too.
    */
   readonly version: bigint | null;
-  /** Only for a checkpoint of a run: the state that each writer reported for its bytes. */
+  /**
+   * Only for a checkpoint of a run: which state of its model each writer said that it saved.
+   */
   readonly writers?: readonly WriterState[] | undefined;
   /**
    * Opens another whole version of the same job, to compare with; resolves to `null` if there is

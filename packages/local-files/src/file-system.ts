@@ -129,7 +129,7 @@ export const nodeFileSystem: FileSystem = {
 
 /**
  * Closes a file through which nothing was written, so an error of the call means nothing. Network
- * file systems and FUSE report errors here that concern others.
+ * file systems and FUSE may report here the errors of other processes that write to the file.
  */
 export async function closeRead(fileSystem: FileSystem, descriptor: number): Promise<void> {
   await fileSystem.close(descriptor).catch(() => undefined);
@@ -151,12 +151,14 @@ export const diskFileSystem: FileSystem = {
 const SMALL_READ_BYTES = 64 * 1024;
 /** A read that takes longer went to the disk. */
 const CACHED_READ_MS = 1;
+/** So many reads after a slow one go through the thread pool. */
 const READS_AFTER_SLOW = 100;
 
 /**
  * For the files of one scan; makes fast calls in place. The scan has just brought the directory
  * entries into memory, so opening a file does not wait for the disk. A trainer has usually just
- * written the files, so small reads do not either. They stay in place until one is slow.
+ * written the files, so small reads do not wait either: they too are made in place (synchronously)
+ * until one of them is slow.
  */
 export function scannedFileSystem(): FileSystem {
   let readsElsewhere = 0;

@@ -5,9 +5,9 @@ import { localPath } from './local-path.ts';
 import { realDirectory } from './siblings.ts';
 
 /**
- * The files of this machine, for a run in the directory `run`. Saving that directory, one above it
- * or one in it throws `InvalidArgument`, because each save would then contain all earlier ones. The
- * error names both.
+ * `files`, guarded for a run in the directory `run`. Saving that directory, one above it or one in
+ * it throws `InvalidArgument`, because each save would then contain all earlier ones. The error
+ * names the run's directory and the one to be saved.
  */
 export function filesBeside(files: LocalFiles, run: string): LocalFiles {
   return {

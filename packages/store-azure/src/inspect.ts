@@ -21,7 +21,7 @@ interface Answer {
 }
 
 /**
- * Throws `NotFound` if there is no such container. A setting that may not be read, or that the
+ * Throws `NotFound` if there is no such container. A setting that we must not read, or that the
  * store does not report, becomes a fact that says so. Sends four requests.
  */
 export async function inspectContainer(
@@ -64,7 +64,7 @@ function wholeText(body: Uint8Array): string {
   return text;
 }
 
-/** A missing container is an error, not a missing permission. */
+/** Why a setting is unknown. Rethrows any other error, that of a missing container too. */
 function unlessUntold(error: unknown): 'denied' | 'silent' {
   if (!(error instanceof AzureRefusal) || error.code.startsWith('Container')) throw error;
   if ([401, 403].includes(error.status)) return 'denied';

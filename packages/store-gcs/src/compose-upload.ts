@@ -37,7 +37,7 @@ const COMPOSES_MAX = 8;
 const DELETES_MAX = 32;
 
 const BEGUN = 'begun';
-/** A larger object is not a mark of ours, which holds a key in JSON. */
+/** The mark (the object `begun`) holds only a key in JSON, so a larger object is not one of ours. */
 const BEGUN_BYTES_MAX = 16 * 1024;
 /** Index, CRC32C in hex, size. */
 const PART = /^part-(\d{5})-([0-9a-f]{8})-(\d{1,13})$/;
@@ -169,8 +169,8 @@ export class ComposeUpload extends PartUpload {
     assertCrcOfParts(this.subject, parts, options);
     await this.#assertBegun(options.signal);
     const object = (await this.#earlier(options)) ?? (await this.#compose(parts, options));
-    // The upload ends only when all of it is deleted. A caller that repeats this call finds the
-    // object, and continues here.
+    // The upload ends only when its parts and its mark are deleted. A caller that repeats this call
+    // finds the finished object, and continues here.
     await this.sendAbort(options.signal).catch((error: unknown) => {
       // Without permission to delete, leave the parts to the bucket's lifecycle: the object
       // exists all the same.
@@ -246,8 +246,8 @@ function hex(crc32c: number): string {
 
 /**
  * Throws `Unsupported` if the bucket has a retention policy or default holds. They forbid deleting,
- * but parts that are objects have to be deleted. A bucket whose settings may not be read is
- * accepted.
+ * but parts that are objects have to be deleted. A bucket whose settings we have no
+ * permission to read is accepted.
  */
 async function assertNothingIsKept(
   { objects, config }: GcsUploadHome,

@@ -43,7 +43,7 @@ interface Bucket {
 }
 
 /**
- * Throws `NotFound` if there is no such bucket. A setting that may not be read, or that the store
+ * Throws `NotFound` if there is no such bucket. A setting that we must not read, or that the store
  * does not report, becomes a fact that says so.
  */
 export async function inspectBucket(

@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class Nodes(NamedTuple):
-    """How this process stands among the others. All methods are collective."""
+    """The position of this process in the job. All methods are collective."""
 
     rank: int
     size: int
@@ -23,7 +23,7 @@ class Nodes(NamedTuple):
 
     @property
     def leader_index(self) -> Optional[int]:
-        """Which leader this process is. ``None``: it is not the first of its node."""
+        """Its index among the leaders (the first process of each node). ``None``: it is not one."""
         return self.leaders.index(self.rank) if self.rank in self.leaders else None
 
     def gather(self, mine: _T) -> list[_T]:

@@ -46,7 +46,7 @@ class Record(NamedTuple):
 
 
 def encode(metadata: Metadata, storage: StorageData, layout: str, ranks: int) -> bytes:
-    """``InvalidArgument``: a planner has left data that is no nesting of names."""
+    """``InvalidArgument``: the planner's data does not map flat names to nested ones."""
     tensors: dict[str, Any] = {}
     objects: dict[str, Any] = {}
     for name, entry in metadata.state_dict_metadata.items():

@@ -20,7 +20,7 @@ export const HELD_IDLE_MS = 60_000;
  * readers beside those that follow a trainer. More would take room that retention could free.
  */
 export const IDLE_MAX = 8;
-/** Each time, the latest checkpoint was retired before it could be held. */
+/** Attempts to hold the latest checkpoint. One fails if the checkpoint is retired meanwhile. */
 const TRIES_MAX = 5;
 
 export interface Wanted {
@@ -85,7 +85,7 @@ export class HeldCheckpoints {
     await Promise.all(old.map((held) => this.#release(held)));
   }
 
-  /** Call `#use` next. If the checkpoint is retired, `begun` of what it returns has rejected. */
+  /** Call `#use` with the result. If the checkpoint is retired, its `held.begun` has rejected. */
   async #find(manager: RunManager, wanted: Wanted): Promise<{ found: Checkpoint; held: Held }> {
     for (let tryCount = 1; ; tryCount += 1) {
       const found = await findCheckpoint(manager, wanted);
@@ -168,7 +168,7 @@ export async function findCheckpoint(
   if (latest) return latest;
   const there = await manager.list();
   if (there.length === 0) throw new CheckpointError('NotFound', `nothing was committed to ${uri} yet`);
-  // The first may have been committed between the two calls.
+  // The run's first checkpoint may have been committed between the two calls.
   const first = there.find(({ isLatest }) => isLatest);
   const found = first && (await manager.get(first.id));
   if (found) return found;

@@ -193,7 +193,7 @@ declare const WebAssembly: {
   readonly Memory: new (pages: { initial: number; maximum: number }) => { readonly buffer: ArrayBuffer };
 };
 
-/** Page-aligned memory, as stores without copies prefer it. */
+/** Page-aligned memory: stores can send it without a copy. */
 function pagesOf(sizeBytes: number): Uint8Array {
   const pages = Math.ceil(sizeBytes / (64 * 1024));
   return new Uint8Array(new WebAssembly.Memory({ initial: pages, maximum: pages }).buffer, 0, sizeBytes);

@@ -16,8 +16,8 @@ export function referenceText({
 }
 
 /**
- * `7` for a checkpoint on the path to the latest, which a version alone means; `7@1` for one that a
- * rollback left behind.
+ * `7` for a checkpoint that the latest one descends from: a version alone means such a checkpoint.
+ * `7@1` for one that a rollback left behind.
  */
 export function checkpointName(id: CheckpointId, isLeftBehind: boolean): string {
   return referenceText(isLeftBehind ? id : { version: id.version });

@@ -51,8 +51,8 @@ export interface FsckResult {
   readonly objectCount: number;
   readonly totalBytes: number;
   /**
-   * Missing and damaged first. Garbage and unfinished files are one entry per checkpoint. The
-   * first ten missing objects and the first ten damaged ones have an entry each.
+   * Missing and damaged first. The first ten missing objects have an entry each, and the others
+   * share one; likewise the damaged ones. Garbage and unfinished files: one entry per checkpoint.
    */
   readonly problems: readonly FsckProblem[];
   /** No object is missing or damaged. */
@@ -122,16 +122,17 @@ export interface UpkeepCalls {
    * nothing. A version that is committed during the call may still be shown.
    *
    * Requests: at most two for the catalog. Then one list page per 1,000 objects of versions, per
-   * 1,000 uploads in progress, and per 1,000 processes that joined. If a committed version has
-   * more objects, the rest is skipped. `NotFound`: there is no run.
+   * 1,000 uploads in progress, and per 1,000 processes that joined. A committed version costs one
+   * list page, however many objects it has. `NotFound`: there is no run.
    */
   begun(options?: WaitOptions): Promise<readonly BegunVersion[]>;
   /**
    * Compares the catalog with the objects, in both directions, by listings and records alone: no
    * payload is read. Changes nothing. One list page per 1,000 objects, one GET per manifest,
-   * receipt and file list, two requests per upload that was left behind. Safe while the run is
-   * written and collected. `NotFound`: there is no run here; the message says whether there are
-   * manifests to rebuild from. `StoreRegressed`: the catalog is older than what lies beside it.
+   * receipt and file list, two requests per upload that was left behind. Safe while
+   * others save to the run or sweep it. `NotFound`: there is no run here; the message says whether there are
+   * manifests to rebuild from. `StoreRegressed`: the catalog is older than other records of the run,
+   * so an old copy of it was put back.
    */
   fsck(options?: WaitOptions): Promise<FsckResult>;
   /**
@@ -145,7 +146,7 @@ export interface UpkeepCalls {
    *
    * An unreadable manifest stops it, unless `skip` names it: `UnsupportedFormat` if a newer
    * Holdfast wrote it, `Corrupt` if it is damaged, else the error of the store. The message names
-   * the manifests. Nothing was written then. `Conflict`: there is a catalog, or another rebuild is
+   * the manifests, and nothing was written. `Conflict`: there is a catalog, or another rebuild is
    * about to write one. `NotFound`: there is no manifest, or no usable one. `InvalidArgument`:
    * `skip` names a key that is not a manifest of this run.
    */

@@ -1,5 +1,5 @@
 /**
- * JSON spelling of each scalar type of a record, after proto3's rules. Each value has exactly one
+ * JSON spelling of each scalar type of a record, by proto3's rules. Each value has exactly one
  * spelling, and no other is accepted.
  */
 

@@ -1,5 +1,5 @@
 /**
- * Decisions about existing checkpoints: verify, quarantine, pin, annotate, retire, undelete,
+ * Decisions about existing checkpoints: verify, quarantine, pin, annotate, retire, unretire,
  * remove.
  */
 
@@ -10,7 +10,7 @@ import { type Decision, type Rejected, rejected } from './decision.ts';
 import { findById, hasOtherLive, newestLive, pushBounded, REMOVED_RING_LENGTH } from './state.ts';
 import type { Annotate, Pin, Quarantine, Remove, Retire, Unretire, Verify } from './transaction.ts';
 
-/** Maximum pins of one checkpoint: each entry or page repeats them. */
+/** Limit of pins per checkpoint: each page of the catalog with the checkpoint has all of them. */
 export const PINS_MAX = 64;
 
 export function applyKeeping(

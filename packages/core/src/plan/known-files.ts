@@ -20,7 +20,7 @@ export interface KnownFile extends StoredFile {
    */
   readonly blake3: Uint8Array;
   /**
-   * The checkpoint whose manifest lists it. Its object may be under the key of an older checkpoint.
+   * The checkpoint whose manifest lists the file. The object may have the key of an older one.
    */
   readonly base: CheckpointId;
 }
@@ -62,7 +62,10 @@ export class KnownFiles {
     return [...(this.#bySize.get(sizeBytes)?.values() ?? [])].flat();
   }
 
-  /** The same files, none to be referred to: a file equal to one of them is hashed, and sent. */
+  /**
+   * The same files, but a save must not refer to any of them. A file that is equal to one is sent,
+   * and hashed, so that later saves can refer to it.
+   */
   withoutReferences(): KnownFiles {
     const all = [...this.#bySize.keys()].flatMap((sizeBytes) => this.ofSize(sizeBytes));
     return new KnownFiles(all.map((file) => ({ ...file, blake3: NO_HASH })));

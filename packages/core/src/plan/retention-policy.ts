@@ -87,7 +87,7 @@ export function samePolicy(a: Policy, b: Policy): boolean {
   return a.graceMs === b.graceMs && RULE_NAMES.every((name) => isSame(a[name], b[name]));
 }
 
-/** Deep, so that it holds for the value of any rule. */
+/** Compares deeply, so that it works for the values of all rules. */
 function isSame(a: unknown, b: unknown): boolean {
   if (a === null || b === null || typeof a !== 'object' || typeof b !== 'object') return a === b;
   const entries = Object.entries(a);

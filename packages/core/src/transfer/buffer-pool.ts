@@ -8,12 +8,12 @@
  *
  * - **transit**: any size up to half of the pool. Only the engine fills and empties it, so it is
  *   returned as soon as the store answers.
- * - **stream**: one slot of fixed size and place in the upper half. It waits for a producer, which
- *   may take any time.
+ * - **stream**: one slot of fixed size and place in the upper half. It waits for a producer,
+ *   however long that takes.
  *
- * Transit loans use the upper half only while no stream waits for a slot. The lower half therefore
- * becomes free again after a while, and a stream never blocks a transit loan. Slots never leave
- * gaps between them.
+ * Streams never use the lower half, so it becomes free again after a while, and a stream never
+ * blocks a transit loan. Transit loans use the upper half only while no stream waits for a slot.
+ * Slots lie side by side, so no space between them is wasted.
  *
  * Each kind is served in order of arrival: a large loan at the head makes later ones wait, so it is
  * never starved.
@@ -52,7 +52,7 @@ export interface MemoryLender {
   giveBack(memory: ArrayBufferLike): void;
 }
 
-/** It belongs to this thread, and is freed as garbage. */
+/** Lends memory of this thread, which the garbage collector frees. */
 const OWN: MemoryLender = { take: (sizeBytes) => allocate(sizeBytes, false), giveBack: () => undefined };
 
 interface Gap {

@@ -25,7 +25,7 @@ export class FileProgress {
     this.#onBytes?.(this.#name, this.#doneBytes, totalBytes);
   }
 
-  /** The file is begun again, in another way. */
+  /** The file is sent again from its beginning. */
   restart(): void {
     this.#doneBytes = 0;
   }

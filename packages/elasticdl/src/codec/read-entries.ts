@@ -103,8 +103,8 @@ const protoNesting: Nesting = ({ number }, _isLast, before) =>
 const valueNesting: Nesting = (header, isLast, before) =>
   header.number === SLICES.concatTensors ? protoNesting : protoNesting(header, isLast, before);
 /**
- * In a map, the value ends its entry. In other forms this field is a shape or the content, and more
- * fields follow.
+ * In a map, field 2 is the value and the last field of its entry. In other forms field 2 is a shape
+ * or the content, and more fields follow.
  */
 const paramNesting: Nesting = ({ number }, isLast, before) =>
   number === VALUE && isLast && before.every((field) => field.number === KEY) ? noNesting : null;
@@ -220,8 +220,8 @@ async function kindOf(number: number, fields: MessageFields): Promise<EntryKind>
 }
 
 /**
- * Classifies field 2 of the model, which has held four kinds of entries. Every tensor has a type;
- * that is in field 5, unless field 5 is the name.
+ * Classifies an entry in field 2 of the model: four kinds of entries have been written there. A
+ * tensor has its type in field 5, except in the form that has the name there.
  */
 function kindOfParam(fields: MessageFields): EntryKind {
   if (fields.has(BRANCH_TENSOR.name, 'bytes')) return 'branch';

@@ -52,8 +52,8 @@ const INITIALIZER_UNTOLD = 'uniform';
 
 /**
  * `named`: the version according to a directory or a catalog. `Corrupt`: the files do not belong
- * together or contradict each other. Also if the files have no version, as empty files do, and
- * `named` is above 0.
+ * together or contradict each other. Also if `named` is above 0 and the files have
+ * no version. (An empty file has none.)
  */
 export function mergeLayouts(files: readonly NamedLayout[], named: bigint | null = null): MergedModel {
   const version = commonVersion(files);
@@ -71,7 +71,10 @@ export function mergeLayouts(files: readonly NamedLayout[], named: bigint | null
   return { version, infos, dense, repeatedVariables, tables };
 }
 
-/** A server holds only the variables of its share, so files that belong together share none. */
+/**
+ * Each server holds variables of its own, so a variable in two files is unusual. The one in the
+ * last file counts, and its name is reported.
+ */
 function variablesOf(files: readonly NamedLayout[]): Pick<MergedModel, 'dense' | 'repeatedVariables'> {
   const dense = new Map<string, Part<TensorPlace>>();
   const repeated = new Set<string>();
@@ -118,7 +121,7 @@ function versionless(files: readonly NamedLayout[], named: bigint): CheckpointEr
   return new CheckpointError('Corrupt', `${name} ${found}, but should be version ${named}`, { context });
 }
 
-/** Schemas that one program may have written its files with. */
+/** Schemas of ElasticDL's versions. All files of a checkpoint were written with the same one. */
 type Schema = 'map' | 'branch' | 'list' | 'list with TensorFlow types' | 'S6' | 'S7';
 
 const SCHEMAS: Readonly<Record<Form, readonly Schema[]>> = {
@@ -134,8 +137,8 @@ const SCHEMAS: Readonly<Record<Form, readonly Schema[]>> = {
 };
 
 /**
- * A file counts as the first form that suffices for it. The less it contains, the more other forms
- * it may have.
+ * `form` is the first form that can express what the file contains. A file with little content may
+ * have been written in several other forms as well.
  */
 function schemasOf({ form, numbering, infos, dense, tables }: ShardLayout): readonly Schema[] | 'any' {
   const isBare = dense.length === 0 && tables.length === 0;
@@ -237,7 +240,10 @@ function mergedInfos(
   });
 }
 
-/** The first wins. A parameter server that does not know the number of elements writes 0. */
+/**
+ * The earlier info counts. A `dim` of 0 contradicts nothing: a parameter server writes it while it
+ * does not know the dimension.
+ */
 function agreed(earlier: FoundInfo, later: FoundInfo): FoundInfo {
   if (later.info.dim === 0 || later.info.dim === earlier.info.dim) return earlier;
   if (earlier.info.dim === 0) return { info: { ...earlier.info, dim: later.info.dim }, by: later.by };

@@ -12,8 +12,8 @@ export const BLOCK_MS_MAX = 7 * 24 * 60 * 60_000;
 export interface Election {
   /**
    * True: this trainer should save the model, and no other trainer is elected for `blockMs` from
-   * this call. It may ask again: the time of its last call then counts, even if that is shorter.
-   * False: another trainer is elected. Never waits.
+   * this call. It may ask again: `blockMs` of its last call then counts, even if that time ends
+   * earlier. False: another trainer is elected. Does not wait for the end of its time.
    *
    * After a partition or a pause two trainers may be elected at once, so each saves under its own
    * name: see `saveModel`.

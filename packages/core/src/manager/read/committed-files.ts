@@ -22,8 +22,8 @@ export async function readCommitted(
 }
 
 /**
- * Reads the checkpoint in the source. If its records are damaged, `Corrupt` has `lent` in its
- * context, as for lent files.
+ * Reads a checkpoint of the run that is copied from. If its records are damaged, the context of
+ * `Corrupt` has `lent`: the damage is in that run, not in this one.
  */
 export async function readOriginal(
   run: RunContext,

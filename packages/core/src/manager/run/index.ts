@@ -1,4 +1,4 @@
-/** One run: its context, its decisions and what lies in it. */
+/** One run: its context, the decisions that change its catalog, and the records beside it. */
 
 export {
   type AfterCommit,

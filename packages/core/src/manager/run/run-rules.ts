@@ -10,8 +10,8 @@ import { readRunRecord } from './run-record.ts';
 
 /**
  * The rules of the catalog or, if it has none, those of run.json. Costs one GET in the life of a
- * manager. `Corrupt`: run.json is of another run, so its rules are not applied here. A rebuild,
- * after which the ids differ too, puts the rules of run.json into the catalog.
+ * manager. `Corrupt`: run.json is of another run, so its rules are not applied here. The ids also
+ * differ after a rebuild. That is no error: the rebuild has put the rules into the catalog.
  */
 export async function rulesInForce(
   run: RunContext,
@@ -61,8 +61,8 @@ export async function setRules(
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   const inForce = await findRules(run, await readRun(run, signal), signal).catch((error: unknown) => {
-    // The rules in a damaged run.json are not known, so they cannot be compared. The catalog holds
-    // the new ones from now on.
+    // The rules in a damaged run.json are unknown, so they cannot be compared. The new rules go into
+    // the catalog.
     if (isCheckpointError(error, 'Corrupt')) return null;
     throw error;
   });
