@@ -37,7 +37,7 @@ const COMPOSES_MAX = 8;
 const DELETES_MAX = 32;
 
 const BEGUN = 'begun';
-/** The mark (the object `begun`) holds only a key in JSON, so a larger object is not one of ours. */
+/** The mark (object `begun`) holds only a key in JSON, so a larger object is not one of ours. */
 const BEGUN_BYTES_MAX = 16 * 1024;
 /** Index, CRC32C in hex, size. */
 const PART = /^part-(\d{5})-([0-9a-f]{8})-(\d{1,13})$/;

@@ -61,8 +61,8 @@ export async function setRules(
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   const inForce = await findRules(run, await readRun(run, signal), signal).catch((error: unknown) => {
-    // The rules in a damaged run.json are unknown, so they cannot be compared. The new rules go into
-    // the catalog.
+    // The rules in a damaged run.json are unknown, so they cannot be compared. The new rules go
+    // into the catalog.
     if (isCheckpointError(error, 'Corrupt')) return null;
     throw error;
   });
