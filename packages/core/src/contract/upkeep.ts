@@ -131,8 +131,8 @@ export interface UpkeepCalls {
    * payload is read. Changes nothing. One list page per 1,000 objects, one GET per manifest,
    * receipt and file list, two requests per upload that was left behind. Safe while others
    * save to the run or sweep it. `NotFound`: there is no run here; the message says whether there
-   * are manifests to rebuild from. `StoreRegressed`: the catalog is older than other records of the run,
-   * so an old copy of it was put back.
+   * are manifests to rebuild from. `StoreRegressed`: the catalog is older than other records of the
+   * run, so an old copy of it was put back.
    */
   fsck(options?: WaitOptions): Promise<FsckResult>;
   /**
