@@ -105,6 +105,23 @@ const CALLS: readonly Row[] = [
   ],
   ['diff', (m, o) => m.admin.diff(1, 1, o), { ...WAIT, tensors: FLAG }, OBJECT],
   ['inspect', (m, o) => m.admin.inspect(o), VERSION_OR_LATEST, OBJECT],
+  [
+    'exportTensors',
+    (m, o) => m.admin.exportTensors(o),
+    {
+      ...VERSION_OR_LATEST,
+      ...{
+        to: ['space'],
+        replace: FLAG,
+        from: LIST,
+        prefix: [...OPTIONAL, 'empty', 'space'],
+        also: LIST,
+        fileBytesMax: OPTIONAL,
+      },
+    },
+    NEEDED,
+    { to: './model' },
+  ],
   ['locate', (m, o) => m.admin.locate(o), VERSION_OR_LATEST, OBJECT],
   [
     'lease',

@@ -83,6 +83,8 @@ const CALLS: Record<string, Drop> = {
   forkFrom: ({ manager, other }, signal) => other.admin.forkFrom(manager, { version: 1, signal }),
   rollback: ({ manager }, signal) => manager.admin.rollback({ to: 1, reason: 'test', signal }),
   diff: ({ manager }, signal) => manager.admin.diff(1, 2, { signal }),
+  exportTensors: ({ manager }, signal) =>
+    manager.admin.exportTensors({ version: 1, to: '/nowhere/model', signal }),
   inspect: ({ manager }, signal) => manager.admin.inspect({ version: 1, signal }),
   lease: ({ manager }, signal) => manager.admin.lease({ ttlMs: 1000, signal }),
   leases: ({ manager }, signal) => manager.admin.leases({ signal }),

@@ -3,12 +3,28 @@
  * strings.
  */
 
-import { CheckpointError, crc32c, jsonReady, type ProgressEvent, type RunManager } from '@holdfast/core';
+import {
+  CheckpointError,
+  crc32c,
+  jsonReady,
+  type ProgressEvent,
+  type RestoreTarget,
+  type RunManager,
+} from '@holdfast/core';
 import { MemoryBucket } from '@holdfast/core/store';
 import { expect, test } from 'vitest';
 import { bytes, newBucket, open } from './memory-run.ts';
+import { safetensors } from './safetensors-bytes.ts';
 
 const HIGH = 2n ** 63n - 2n;
+const TENSORS = safetensors({ w: { shape: [4], data: bytes(4) } });
+
+const nothing = async () => undefined;
+const NOWHERE: RestoreTarget = {
+  open: async () => ({ writeAt: nothing, close: nothing }),
+  publish: nothing,
+  discard: nothing,
+};
 
 /** Throws if a part cannot be written, or if its JSON shows another number than the value. */
 function assertJson(value: unknown): void {
@@ -39,7 +55,11 @@ function callsOf(run: RunManager, other: RunManager, told: ProgressEvent[]) {
     join: () => run.join(),
     save: async () => [
       await run.save({ version: 1, buffers: { a: bytes(10) }, onProgress }),
-      await run.save({ version: 2, buffers: { a: bytes(10), b: bytes(20) }, onProgress }),
+      await run.save({
+        version: 2,
+        buffers: { a: bytes(10), b: bytes(20), 'c.safetensors': TENSORS },
+        onProgress,
+      }),
     ],
     create: async () => {
       const checkpoint = await run.create(HIGH);
@@ -60,6 +80,7 @@ function callsOf(run: RunManager, other: RunManager, told: ProgressEvent[]) {
     diff: () => run.admin.diff(1, 2, { onProgress }),
     inspect: () => run.admin.inspect({ version: 1, onProgress }),
     locate: () => run.admin.locate({ version: 1, onProgress }),
+    exportTensors: () => run.admin.exportTensors({ version: 2, to: NOWHERE, onProgress }),
     annotate: () => run.admin.annotate(2, { metrics: { auc: 1 } }),
     pin: () => run.admin.pin(2, 'paper'),
     unpin: () => run.admin.unpin(2),

@@ -62,6 +62,7 @@ const READINGS: [string, RegExp, (manager: RunManager) => Promise<unknown>][] = 
   ['diff', MANIFEST, (manager) => manager.admin.diff(1, 1)],
   ['inspect', MANIFEST, (manager) => manager.admin.inspect({ version: 1 })],
   ['locate', MANIFEST, (manager) => manager.admin.locate({ version: 1 })],
+  ['export of tensors', MANIFEST, (manager) => manager.admin.exportTensors({ version: 1, to: '/nowhere' })],
   ['details', MANIFEST, async (manager) => (await manager.get(1))?.details()],
   [
     'a stream',

@@ -1,13 +1,14 @@
 /** Safetensors files, as small as tests need them. */
 
-export type Tensors = Record<string, { shape: number[]; data: Uint8Array }>;
+/** `dtype`: default U8. */
+export type Tensors = Record<string, { shape: number[]; data: Uint8Array; dtype?: string }>;
 
-/** A file with these tensors of bytes, one after the other. */
+/** A file with these tensors, one after the other. */
 export function safetensors(tensors: Tensors, metadata?: Record<string, string>): Uint8Array {
   let at = 0;
   const header: Record<string, unknown> = metadata === undefined ? {} : { __metadata__: metadata };
-  for (const [name, { shape, data }] of Object.entries(tensors)) {
-    header[name] = { dtype: 'U8', shape, data_offsets: [at, at + data.byteLength] };
+  for (const [name, { shape, data, dtype = 'U8' }] of Object.entries(tensors)) {
+    header[name] = { dtype, shape, data_offsets: [at, at + data.byteLength] };
     at += data.byteLength;
   }
   const json = new TextEncoder().encode(JSON.stringify(header));

@@ -11,7 +11,7 @@ const CORE = 'packages/core/src/';
 const FOLDERS = ['contract', 'format', 'plan', 'workers', 'transfer', 'manager', 'election'];
 
 /** The folders of `manager`. Its own files come last. */
-const ROOMS = ['records', 'catalog', 'run', 'read', 'commit', 'save', 'keep', 'move', 'mend'];
+const ROOMS = ['records', 'catalog', 'run', 'read', 'tensors', 'commit', 'save', 'keep', 'move', 'mend'];
 
 const ORDER = FOLDERS.flatMap((folder) =>
   folder === 'manager' ? [...ROOMS.map((room) => `manager/${room}`), 'manager'] : [folder],

@@ -8,6 +8,7 @@ const part = (name: string, shape: number[], offsets: number[] | null) => ({
   shape,
   sizeBytes: 4 * shape.reduce((product, side) => product * side, 1),
   offsets,
+  fileOffsetBytes: 80,
 });
 
 const files: InspectedFile[] = [

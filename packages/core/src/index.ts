@@ -7,6 +7,12 @@ export { createCheckpointManager } from './manager/manager.ts';
 export type { CheckpointManagerOptions } from './manager/opening.ts';
 export { findRunsBelow, hasRunAt } from './manager/run/index.ts';
 export {
+  type LaidOutTensor,
+  layOutSafetensors,
+  type SafetensorsLayout,
+  type TensorToLayOut,
+} from './plan/safetensors-layout.ts';
+export {
   createThrottle,
   createTransferMemory,
   listObjects,

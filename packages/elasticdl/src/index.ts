@@ -17,7 +17,7 @@ export { type LayoutOptions, readShardLayout } from './codec/read-layout.ts';
 export { itemBytes } from './dtype.ts';
 export type { ExportDocument, ExportedTable, ExportedWriter } from './export/export-plan.ts';
 export { type ExportOptions, type ExportResult, exportSafetensors } from './export/export-safetensors.ts';
-export type { ExportedTensor, SafetensorsDtype } from './export/safetensors-header.ts';
+export type { ExportedTensor, SafetensorsDtype } from './export/exported-tensor.ts';
 export type { RowCount, TableOptions } from './export/table-storage.ts';
 export { bucketsOf, intToId, type ScatteredRows, scatterEmbeddingVector, stringToId } from './hash.ts';
 export type * from './layout.ts';

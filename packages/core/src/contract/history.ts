@@ -133,6 +133,8 @@ export interface InspectedTensor extends TensorShape {
    * checkpoints say in their headers. `null`: the file says nothing of parts.
    */
   readonly offsets: readonly number[] | null;
+  /** Position of its first byte in the file. The bytes are in C order. */
+  readonly fileOffsetBytes: number;
 }
 
 export interface LocateOptions extends WaitOptions {

@@ -10,6 +10,7 @@ export * from './components.ts';
 export * from './crc32c-combine.ts';
 export * from './dropped.ts';
 export * from './errors.ts';
+export * from './exporting.ts';
 export * from './files.ts';
 export * from './history.ts';
 export * from './json.ts';

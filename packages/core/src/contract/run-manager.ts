@@ -7,6 +7,7 @@ import type { AnnotationCalls } from './annotating.ts';
 import type { CheckpointId } from './checkpoint-facts.ts';
 import type { CheckpointManager } from './checkpoint-manager.ts';
 import type { ProcessName } from './components.ts';
+import type { ExportCalls } from './exporting.ts';
 import type { ForkOptions, ForkResult, HistoryCalls } from './history.ts';
 import type { MirrorOptions, MirrorResult } from './mirroring.ts';
 import type { CallOptions } from './object-store.ts';
@@ -40,7 +41,7 @@ export interface LogEntry {
 }
 
 /** The calls of `CheckpointManager` promise the same things; these keep its promises too. */
-export interface RunAdmin extends AnnotationCalls, HistoryCalls, RetentionCalls, UpkeepCalls {
+export interface RunAdmin extends AnnotationCalls, ExportCalls, HistoryCalls, RetentionCalls, UpkeepCalls {
   /**
    * Copies committed checkpoints of another run to this one, one after the other, lowest version
    * first: payloads, receipts, manifest, and then the commit, into this run's own catalog. Nothing

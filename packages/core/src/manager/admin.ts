@@ -12,6 +12,7 @@ import type {
 } from '../contract/checkpoint-manager.ts';
 import { type Rules, text } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
+import type { ExportTensorsOptions, ExportTensorsResult } from '../contract/exporting.ts';
 import type {
   DiffOptions,
   DiffResult,
@@ -43,8 +44,9 @@ import { annotate, begun } from './commit/index.ts';
 import { collect, pin, planOnly, retention, setRetention, undelete, unpin } from './keep/index.ts';
 import { fsck, rebuildCatalog, releaseSkipped, verify } from './mend/index.ts';
 import { fork, mirror, rollback } from './move/index.ts';
-import { callersLeases, diff, inspect, locate, readLog, releaseLease, takeLease } from './read/index.ts';
+import { callersLeases, locate, readLog, releaseLease, takeLease } from './read/index.ts';
 import { findRunsBelow, type RunContext } from './run/index.ts';
+import { diff, exportTensors, inspect } from './tensors/index.ts';
 
 export class Admin implements RunAdmin {
   readonly #run: RunContext;
@@ -83,6 +85,10 @@ export class Admin implements RunAdmin {
 
   async inspect(options: InspectOptions = {}): Promise<InspectResult> {
     return jsonReady(await inspect(this.#run, this.#calls.bounded(options, CALL_RULES.inspect)));
+  }
+
+  async exportTensors(options: ExportTensorsOptions): Promise<ExportTensorsResult> {
+    return jsonReady(await exportTensors(this.#run, this.#calls.bounded(options, CALL_RULES.exportTensors)));
   }
 
   async locate(options: LocateOptions = {}): Promise<LocateResult> {

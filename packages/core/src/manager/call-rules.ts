@@ -38,6 +38,7 @@ import {
   text,
   wholeNumber,
 } from '../contract/checks.ts';
+import type { ExportTensorsOptions } from '../contract/exporting.ts';
 import type { InputStreamOptions } from '../contract/files.ts';
 import type {
   DiffOptions,
@@ -91,15 +92,20 @@ export const life: Rule = rule(
 );
 /** Accepts any value. `capture.ts` and `rollback.ts` check it together with other options. */
 const checkedThere: Rule = () => undefined;
+const isTarget = (value: unknown) => typeof (value as { publish?: unknown } | null)?.publish === 'function';
+const directoryOrTarget: Rule = (name, value) => {
+  if (typeof value === 'string') return text(name, value);
+  if (!isTarget(value)) throw notAccepted(name, value, 'a directory or a target');
+  having('open', 'publish', 'discard')(name, value);
+};
+const replace: Rule = optional(oneOf(true, false, 'everything'));
 /**
  * A directory, buffers by file name, or a target. Whether a buffer fits depends on its file and is
  * not checked here.
  */
 const destination: Rule = (name, value) => {
-  if (typeof value === 'string') return text(name, value);
+  if (typeof value === 'string' || isTarget(value)) return directoryOrTarget(name, value);
   plainObject(name, value);
-  if (typeof (value as { publish?: unknown }).publish === 'function')
-    return having('open', 'publish', 'discard')(name, value);
   if (Object.keys(value as object).length === 0)
     throw notAccepted(name, value, 'a directory, buffers by the names of files, or a target');
   recordOf(byteArray)(name, value);
@@ -182,7 +188,7 @@ export const CALL_RULES = {
     to: destination,
     only: optional(listOf(text)),
     mtimes: optional(flag),
-    replace: optional(oneOf(true, false, 'everything')),
+    replace,
     onCorrupt: optional(oneOf('fail', 'fallback')),
   }),
   mirror: rules<MirrorOptions>({
@@ -197,6 +203,16 @@ export const CALL_RULES = {
   rollback: rules<RollbackOptions>({ ...wait, to: reference, reason: checkedThere }),
   diff: rules<DiffOptions>({ ...wait, tensors: optional(flag) }),
   inspect: rules<InspectOptions>({ ...wait, version: optional(referenceOrLatest) }),
+  exportTensors: rules<ExportTensorsOptions>({
+    ...wait,
+    version: optional(referenceOrLatest),
+    to: directoryOrTarget,
+    replace,
+    from: optional(listOf(text)),
+    prefix: optional(anyText),
+    also: optional(listOf(text)),
+    fileBytesMax: optional(wholeNumber(1, Number.MAX_SAFE_INTEGER)),
+  }),
   locate: rules<LocateOptions>({ ...wait, version: optional(referenceOrLatest) }),
   lease: rules<LeaseOptions>({
     ...wait,

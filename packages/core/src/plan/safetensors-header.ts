@@ -6,6 +6,8 @@
  */
 
 import type { TensorShape } from '../contract/history.ts';
+import { areCounts, isJsonObject, parseObject, structureOf } from './bounded-json.ts';
+import { tensorBytes } from './safetensors-dtypes.ts';
 
 /**
  * Limit on brackets, commas and colons; a tensor has about a dozen. Each stands for a value that
@@ -20,22 +22,9 @@ const METADATA = '__metadata__';
  */
 const SHARDING = 'DCP_SHARDING_INFO';
 const DTYPE = /^[A-Z][A-Z0-9_]{0,15}$/;
-const STRUCTURE: ReadonlySet<number> = new Set([...'[{,:'].map((character) => character.charCodeAt(0)));
 const [QUOTE, BACKSLASH, COLON] = [...'"\\:'].map((character) => character.charCodeAt(0));
 const OPENERS: ReadonlySet<number> = new Set([...'[{'].map((character) => character.charCodeAt(0)));
 const CLOSERS: ReadonlySet<number> = new Set([...']}'].map((character) => character.charCodeAt(0)));
-
-/** Bits of an element (`Dtype` of the library `safetensors` 0.8). Others are unknown. */
-const ELEMENT_BITS: ReadonlyMap<string, number> = new Map(
-  Object.entries({
-    4: ['F4'],
-    6: ['F6_E2M3', 'F6_E3M2'],
-    8: ['BOOL', 'U8', 'I8', 'F8_E5M2', 'F8_E4M3', 'F8_E8M0', 'F8_E4M3FNUZ', 'F8_E5M2FNUZ'],
-    16: ['I16', 'U16', 'F16', 'BF16'],
-    32: ['I32', 'U32', 'F32'],
-    64: ['I64', 'U64', 'F64', 'C64'],
-  }).flatMap(([bits, dtypes]) => dtypes.map((dtype) => [dtype, Number(bits)] as const)),
-);
 
 export interface Place {
   readonly name: string;
@@ -51,13 +40,8 @@ export function parseHeader(bytes: Uint8Array, dataBytes: number): Place[] | str
   if (structureOf(bytes) > STRUCTURE_MAX) {
     return `its header has more than ${STRUCTURE_MAX} brackets, commas and colons`;
   }
-  let header: unknown;
-  try {
-    header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch {
-    return 'its header is not JSON';
-  }
-  if (!isObject(header)) return 'its header is not a JSON object';
+  const header = parseObject(bytes);
+  if (!header) return 'its header is not a JSON object';
   // The parser keeps the later one of two equal names.
   if (namesIn(bytes) > Object.keys(header).length) return 'its header has a name twice';
   const places: Place[] = [];
@@ -67,19 +51,13 @@ export function parseHeader(bytes: Uint8Array, dataBytes: number): Place[] | str
     const place = placeOf(name, entry, sharding);
     if (place === undefined)
       return `its header does not give type, shape and offsets of ${JSON.stringify(name)}`;
-    const wantedBytes = bytesOf(place.shape);
+    const wantedBytes = tensorBytes(place.shape.dtype, place.shape.shape);
     if (wantedBytes !== undefined && wantedBytes !== BigInt(place.shape.sizeBytes))
       return `tensor ${JSON.stringify(name)} would have ${wantedBytes} bytes by its type and shape, and has ${place.shape.sizeBytes}`;
     places.push(place);
   }
   places.sort((a, b) => a.startBytes - b.startBytes || a.endBytes - b.endBytes);
   return gapIn(places, dataBytes) ?? places;
-}
-
-function structureOf(bytes: Uint8Array): number {
-  let count = 0;
-  for (const byte of bytes) if (STRUCTURE.has(byte)) count += 1;
-  return count;
 }
 
 /** Counts the names of the outermost object of a valid JSON text. */
@@ -99,27 +77,19 @@ function namesIn(json: Uint8Array): number {
   return count;
 }
 
-/** `undefined`: the size of an element of this type is not known. */
-function bytesOf({ dtype, shape }: TensorShape): bigint | undefined {
-  const bits = ELEMENT_BITS.get(dtype);
-  if (bits === undefined) return undefined;
-  const elements = shape.reduce((product, length) => product * BigInt(length), 1n);
-  return (elements * BigInt(bits) + 7n) / 8n;
-}
-
 /** Empty if the header says nothing of parts, or nothing that can be understood. */
 function shardingOf(metadata: unknown): ReadonlyMap<string, unknown> {
-  const text = isObject(metadata) ? metadata[SHARDING] : undefined;
+  const text = isJsonObject(metadata) ? metadata[SHARDING] : undefined;
   try {
     const sharding: unknown = typeof text === 'string' ? JSON.parse(text) : undefined;
-    return new Map(isObject(sharding) ? Object.entries(sharding) : []);
+    return new Map(isJsonObject(sharding) ? Object.entries(sharding) : []);
   } catch {
     return new Map();
   }
 }
 
 function placeOf(name: string, entry: unknown, sharding: ReadonlyMap<string, unknown>): Place | undefined {
-  if (!isObject(entry)) return undefined;
+  if (!isJsonObject(entry)) return undefined;
   const { dtype, shape, data_offsets: offsets } = entry;
   if (typeof dtype !== 'string' || !DTYPE.test(dtype)) return undefined;
   if (!areCounts(shape) || shape.length > DIMENSIONS_MAX) return undefined;
@@ -127,7 +97,7 @@ function placeOf(name: string, entry: unknown, sharding: ReadonlyMap<string, unk
   const [startBytes = 0, endBytes = 0] = offsets;
   if (endBytes < startBytes) return undefined;
   const part = sharding.get(name);
-  const saved = isObject(part) ? part['saved_offsets'] : undefined;
+  const saved = isJsonObject(part) ? part['saved_offsets'] : undefined;
   return {
     name,
     shape: { dtype, shape, sizeBytes: endBytes - startBytes },
@@ -148,12 +118,4 @@ function gapIn(places: readonly Place[], dataBytes: number): string | undefined 
     at = endBytes;
   }
   return at === dataBytes ? undefined : `its tensors end after ${at} of ${dataBytes} bytes`;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function areCounts(value: unknown): value is number[] {
-  return Array.isArray(value) && value.every((each) => Number.isSafeInteger(each) && each >= 0);
 }

@@ -46,10 +46,13 @@ describe('safetensors', () => {
   test.each([1, 3, 8, 1000])('types, shapes and checksums, whatever the pieces (%i bytes)', (pieceBytes) => {
     const { problem, tensors, wantsMore } = scan(fileOf(HEADER, DATA), { pieceBytes, withSums: true });
     expect([problem, wantsMore]).toEqual([undefined, false]);
+    const dataAt = fileOf(HEADER).byteLength;
+    const place = (at: number) => ({ offsets: null, fileOffsetBytes: dataAt + at });
+    const [bias, weight] = [DATA.subarray(0, 8), DATA.subarray(8)].map((data) => crc32c(data));
     expect(Object.fromEntries(tensors)).toEqual({
-      bias: { dtype: 'BF16', shape: [4], sizeBytes: 8, offsets: null, crc32c: crc32c(DATA.subarray(0, 8)) },
-      weight: { dtype: 'F32', shape: [2, 2], sizeBytes: 16, offsets: null, crc32c: crc32c(DATA.subarray(8)) },
-      scale: { dtype: 'F32', shape: [0], sizeBytes: 0, offsets: null, crc32c: 0 },
+      bias: { dtype: 'BF16', shape: [4], sizeBytes: 8, ...place(0), crc32c: bias },
+      weight: { dtype: 'F32', shape: [2, 2], sizeBytes: 16, ...place(8), crc32c: weight },
+      scale: { dtype: 'F32', shape: [0], sizeBytes: 0, ...place(24), crc32c: 0 },
     });
   });
 
@@ -91,8 +94,8 @@ describe('safetensors', () => {
     ['a length beyond the file', Uint8Array.of(200, 0, 0, 0, 0, 0, 0, 0, 1, 2), 'would have 200 of its 10'],
     ['a length of 2^64 - 1', new Uint8Array(20).fill(255), 'has 18446744073709551615 bytes; at most 1048576'],
     ['no header', new Uint8Array(10), 'would have 0 of its 10'],
-    ['something else than JSON', fileOf('{"a":'), 'is not JSON'],
-    ['text that is no UTF-8', fileOf('{}', DATA).fill(0xff, 8, 10), 'is not JSON'],
+    ['something else than JSON', fileOf('{"a":'), 'is not a JSON object'],
+    ['text that is no UTF-8', fileOf('{}', DATA).fill(0xff, 8, 10), 'is not a JSON object'],
     ['a list', fileOf('[1,2]'), 'is not a JSON object'],
     ['a tensor that is a number', fileOf({ a: 1 }), 'does not give type, shape and offsets of "a"'],
     ['a negative size', fileOf({ a: tensor('F32', [-1], 0, 0) }), 'of "a"'],

@@ -22,6 +22,8 @@ export function isSafetensors(name: string): boolean {
 export interface ReadTensor extends TensorShape {
   /** Place of this part in the whole tensor; `null` if the header says nothing of parts. */
   readonly offsets: readonly number[] | null;
+  /** Place of its first byte in the file. */
+  readonly fileOffsetBytes: number;
   /** CRC32C of its bytes; `undefined` if they were not read. */
   readonly crc32c: number | undefined;
 }
@@ -67,9 +69,14 @@ export class SafetensorsScan {
 
   get tensors(): ReadonlyMap<string, ReadTensor> {
     return new Map(
-      this.#places.map(({ name, shape, offsets }, index) => [
+      this.#places.map(({ name, shape, offsets, startBytes }, index) => [
         name,
-        { ...shape, offsets, crc32c: this.#sums?.of(index) },
+        {
+          ...shape,
+          offsets,
+          fileOffsetBytes: LENGTH_BYTES + (this.#headerBytes ?? 0) + startBytes,
+          crc32c: this.#sums?.of(index),
+        },
       ]),
     );
   }

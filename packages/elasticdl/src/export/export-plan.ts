@@ -3,11 +3,12 @@
  * JSON next to it.
  */
 
+import { layOutSafetensors, type SafetensorsLayout, type TensorToLayOut } from '@holdfast/core';
 import type { WriterState } from '@holdfast/core/contract';
 import { quoted } from '../codec/read-errors.ts';
 import type { Dtype } from '../model.ts';
 import type { ShardOutline, TableOutline } from '../sink.ts';
-import { layOutSafetensors, type SafetensorsLayout, type TensorToLayOut } from './safetensors-header.ts';
+import { type SafetensorsDtype, tensorToLayOut } from './exported-tensor.ts';
 import { storeTables, type TableOptions, type TableStorage } from './table-storage.ts';
 
 /** Format name in the JSON. Adding a field that readers may ignore does not change its number. */
@@ -52,7 +53,7 @@ export type TablePlan =
   | { readonly kind: 'dense'; readonly offsetBytes: number; readonly rowCount: number };
 
 export interface ExportPlan {
-  readonly layout: SafetensorsLayout;
+  readonly layout: SafetensorsLayout<SafetensorsDtype>;
   readonly document: ExportDocument;
   /** Offsets of variables in the file, by name. */
   readonly dense: ReadonlyMap<string, number>;
@@ -86,7 +87,7 @@ export function planExport(
   };
   const layout = layOutSafetensors(
     [
-      ...dense.map((variable) => ({ ...variable, what: `variable ${quoted(variable.name)}` })),
+      ...dense.map((variable) => tensorToLayOut({ ...variable, what: `variable ${quoted(variable.name)}` })),
       ...stored.flatMap(({ table, storage }) => tensorsOf(table, storage)),
     ],
     {
@@ -120,12 +121,13 @@ const valuesOf = (table: string) => `${table}.values`;
 function tensorsOf(
   { name, dtype, dim, rowCount }: TableOutline,
   storage: TableStorage<number>,
-): TensorToLayOut[] {
+): TensorToLayOut<SafetensorsDtype>[] {
   const what = `table ${quoted(name)}`;
-  if (storage.kind === 'dense') return [{ name, dtype, shape: [storage.rowCount, dim], what }];
+  if (storage.kind === 'dense')
+    return [tensorToLayOut({ name, dtype, shape: [storage.rowCount, dim], what })];
   return [
-    { name: idsOf(name), dtype: 'int64', shape: [rowCount], what: `the ids of ${what}` },
-    { name: valuesOf(name), dtype, shape: [rowCount, dim], what: `the rows of ${what}` },
+    tensorToLayOut({ name: idsOf(name), dtype: 'int64', shape: [rowCount], what: `the ids of ${what}` }),
+    tensorToLayOut({ name: valuesOf(name), dtype, shape: [rowCount, dim], what: `the rows of ${what}` }),
   ];
 }
 

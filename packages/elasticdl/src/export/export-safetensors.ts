@@ -32,7 +32,7 @@ import { scatterModel } from '../scatter/scatter-model.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { denseRowCounts } from './dense-rows.ts';
 import type { ExportDocument } from './export-plan.ts';
-import type { ExportedTensor } from './safetensors-header.ts';
+import type { ExportedTensor } from './exported-tensor.ts';
 import { SafetensorsSink } from './safetensors-sink.ts';
 import { asksForDense, checkTableOptions, DENSE_ROWS_MAX, type TableOptions } from './table-storage.ts';
 

@@ -212,7 +212,10 @@ function childrenFirst(directories: Iterable<DirectoryRecord>): DirectoryRecord[
   return [...directories].sort((a, b) => compareUtf8(b.name, a.name));
 }
 
-async function openTarget(run: RunContext, options: RestoreOptions): Promise<RestoreTarget> {
+export async function openTarget(
+  run: RunContext,
+  options: Pick<RestoreOptions, 'to' | 'replace' | 'signal' | 'onProgress'>,
+): Promise<RestoreTarget> {
   const { to, replace, signal } = options;
   const onLeft = ({ path, reason }: LeftDirectory) => {
     run.logger.log('warn', `the old directory ${path} stays: ${reason}`);

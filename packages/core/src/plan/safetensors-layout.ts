@@ -6,10 +6,9 @@
  * tensor aligned to its elements.
  */
 
-import { CheckpointError } from '@holdfast/core/contract';
-import { quoted } from '../codec/read-errors.ts';
-import { itemBytes } from '../dtype.ts';
-import type { Dtype } from '../model.ts';
+import { shown } from '../contract/checks.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import { dtypeRank } from './safetensors-dtypes.ts';
 
 /** The limit of the format's own library. */
 const HEADER_BYTES_MAX = 100_000_000;
@@ -17,75 +16,43 @@ const LENGTH_BYTES = 8;
 const ALIGNMENT_BYTES = 8;
 const METADATA = '__metadata__';
 
-/**
- * Type names of the format, in the order of their tensors: the reverse of
- * https://docs.rs/safetensors/latest/safetensors/tensor/enum.Dtype.html.
- */
-const DTYPES = [
-  ['int64', 'I64'],
-  ['float64', 'F64'],
-  ['float32', 'F32'],
-  ['int32', 'I32'],
-  ['bfloat16', 'BF16'],
-  ['float16', 'F16'],
-  ['uint16', 'U16'],
-  ['int16', 'I16'],
-  ['int8', 'I8'],
-  ['uint8', 'U8'],
-  ['bool', 'BOOL'],
-] as const satisfies readonly (readonly [Dtype, string])[];
-
-export type SafetensorsDtype = (typeof DTYPES)[number][1];
-
-const NAMES: ReadonlyMap<Dtype, SafetensorsDtype> = new Map(DTYPES);
-const RANKS: ReadonlyMap<Dtype, number> = new Map(DTYPES.map(([dtype], rank) => [dtype, rank]));
-
-export interface TensorToLayOut {
+/** `Dtype`: types as the format names them, such as `F32`. */
+export interface TensorToLayOut<Dtype extends string = string> {
   readonly name: string;
   readonly dtype: Dtype;
   readonly shape: readonly number[];
+  readonly sizeBytes: number;
   /** For messages: which part of the model it is. */
   readonly what: string;
 }
 
-export interface ExportedTensor {
-  readonly name: string;
-  readonly dtype: SafetensorsDtype;
-  readonly shape: readonly number[];
+export interface LaidOutTensor<Dtype extends string = string> extends Omit<TensorToLayOut<Dtype>, 'what'> {
   /** Offset in the file. */
   readonly offsetBytes: number;
-  readonly sizeBytes: number;
 }
 
-export interface SafetensorsLayout {
+export interface SafetensorsLayout<Dtype extends string = string> {
   /** Size of the whole file. */
   readonly sizeBytes: number;
   /** The first bytes of the file: the length and the header. */
   readonly header: Uint8Array<ArrayBuffer>;
   /** In the order of their bytes. */
-  readonly tensors: readonly ExportedTensor[];
+  readonly tensors: readonly LaidOutTensor<Dtype>[];
 }
 
 /**
  * `InvalidArgument`: two tensors of one name, a name that the format reserves, or more than a file
  * can hold.
  */
-export function layOutSafetensors(
-  tensors: readonly TensorToLayOut[],
+export function layOutSafetensors<Dtype extends string>(
+  tensors: readonly TensorToLayOut<Dtype>[],
   metadata: Readonly<Record<string, string>>,
-): SafetensorsLayout {
+): SafetensorsLayout<Dtype> {
   checkNames(tensors);
-  const placed: ExportedTensor[] = [];
+  const placed: LaidOutTensor<Dtype>[] = [];
   let dataBytes = 0;
-  for (const { name, dtype, shape, what } of inOrder(tensors)) {
-    const sizeBytes = shape.reduce((product, size) => product * size, itemBytes(dtype));
-    placed.push({
-      name,
-      dtype: NAMES.get(dtype) as SafetensorsDtype,
-      shape,
-      offsetBytes: dataBytes,
-      sizeBytes,
-    });
+  for (const { name, dtype, shape, sizeBytes, what } of inOrder(tensors)) {
+    placed.push({ name, dtype, shape, offsetBytes: dataBytes, sizeBytes });
     dataBytes += sizeBytes;
     if (!Number.isSafeInteger(dataBytes))
       throw new CheckpointError('InvalidArgument', `with ${what} the file would have 2^53 bytes or more`);
@@ -105,7 +72,7 @@ function checkNames(tensors: readonly TensorToLayOut[]): void {
     if (other !== undefined) {
       throw new CheckpointError(
         'InvalidArgument',
-        `${other} and ${what} would both be called ${quoted(name)} in the file`,
+        `${other} and ${what} would both be called ${shown(name)} in the file`,
       );
     }
     if (name === METADATA) {
@@ -119,9 +86,9 @@ function checkNames(tensors: readonly TensorToLayOut[]): void {
 }
 
 /** By type, then by the bytes of the name. */
-function inOrder(tensors: readonly TensorToLayOut[]): TensorToLayOut[] {
+function inOrder<Dtype extends string>(tensors: readonly TensorToLayOut<Dtype>[]): TensorToLayOut<Dtype>[] {
   return tensors
-    .map((tensor) => ({ tensor, key: Buffer.from(tensor.name), rank: RANKS.get(tensor.dtype) ?? 0 }))
+    .map((tensor) => ({ tensor, key: Buffer.from(tensor.name), rank: dtypeRank(tensor.dtype) }))
     .sort((a, b) => a.rank - b.rank || Buffer.compare(a.key, b.key))
     .map(({ tensor }) => tensor);
 }
@@ -131,7 +98,7 @@ function inOrder(tensors: readonly TensorToLayOut[]): TensorToLayOut[] {
  * `offsetBytes` counts from the header's end.
  */
 function headerOf(
-  tensors: readonly ExportedTensor[],
+  tensors: readonly LaidOutTensor[],
   metadata: Readonly<Record<string, string>>,
 ): Uint8Array<ArrayBuffer> {
   const entries = tensors.map(({ name, dtype, shape, offsetBytes, sizeBytes }) => {

@@ -5,9 +5,9 @@ import type { InspectedFile, InspectOptions, InspectResult } from '../../contrac
 import { compareUtf8 } from '../../contract/object-key.ts';
 import type { FileRecord } from '../../format/index.ts';
 import { isSafetensors } from '../../plan/safetensors.ts';
+import { withLeasedManifest } from '../read/index.ts';
 import { readSlices } from '../records/index.ts';
 import { type RunContext, readRun } from '../run/index.ts';
-import { withLeasedManifest } from './leased-manifest.ts';
 import { scanTensors } from './scan-tensors.ts';
 
 /** A header waits for the store, and may be large. */
@@ -43,12 +43,6 @@ async function inspectFile(
   const { scan, bytesRead } = await scanTensors(run, record, { ...options, withSums: false });
   if (scan.problem !== undefined)
     return { said: { tensors: null, note: `it is not read as safetensors: ${scan.problem}` }, bytesRead };
-  const tensors = [...scan.tensors].map(([name, { dtype, shape, sizeBytes, offsets }]) => ({
-    name,
-    dtype,
-    shape,
-    sizeBytes,
-    offsets,
-  }));
+  const tensors = [...scan.tensors].map(([name, { crc32c: _, ...tensor }]) => ({ name, ...tensor }));
   return { said: { tensors, note: '' }, bytesRead };
 }

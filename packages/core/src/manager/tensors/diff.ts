@@ -5,9 +5,9 @@ import type { DiffOptions, DiffResult, FileDiff } from '../../contract/history.t
 import type { FileRecord } from '../../format/index.ts';
 import { diffTensors, type FilePair, fileDiff, mayHoldTensors, pairFiles } from '../../plan/diff.ts';
 import type { SafetensorsScan } from '../../plan/safetensors.ts';
+import { withLeasedManifest } from '../read/index.ts';
 import { readFiles } from '../records/index.ts';
 import { plannedEvent, type RunContext, readRun } from '../run/index.ts';
-import { withLeasedManifest } from './leased-manifest.ts';
 import { scanTensors } from './scan-tensors.ts';
 
 export async function diff(

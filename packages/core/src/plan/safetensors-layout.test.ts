@@ -1,9 +1,15 @@
 import { expect, test } from 'vitest';
-import type { Dtype } from '../model.ts';
-import { layOutSafetensors, type TensorToLayOut } from './safetensors-header.ts';
+import { layOutSafetensors, type TensorToLayOut } from './safetensors-layout.ts';
 
-function tensor(name: string, dtype: Dtype = 'float32', shape: readonly number[] = [1]): TensorToLayOut {
-  return { name, dtype, shape, what: `variable "${name}"` };
+const ITEM_BYTES = { I64: 8, F64: 8, F32: 4, BF16: 2, BOOL: 1, I8: 1 };
+
+function tensor(
+  name: string,
+  dtype: keyof typeof ITEM_BYTES = 'F32',
+  shape: readonly number[] = [1],
+): TensorToLayOut {
+  const sizeBytes = shape.reduce((product, size) => product * size, ITEM_BYTES[dtype]);
+  return { name, dtype, shape, sizeBytes, what: `variable "${name}"` };
 }
 
 function jsonOf(header: Uint8Array): string {
@@ -16,13 +22,13 @@ test('tensors follow without gaps, the widest types first, then by name in UTF-8
   const { header, tensors, sizeBytes } = layOutSafetensors(
     [
       tensor('b'),
-      tensor('flag', 'bool', [3]),
+      tensor('flag', 'BOOL', [3]),
       tensor('a'),
-      tensor('ids', 'int64', [2]),
-      tensor('7', 'bfloat16', []),
+      tensor('ids', 'I64', [2]),
+      tensor('7', 'BF16', []),
       tensor('\u{1F600}'),
       tensor('\uFB01'),
-      tensor('none', 'float64', [0, 5]),
+      tensor('none', 'F64', [0, 5]),
     ],
     { version: '1' },
   );
@@ -57,7 +63,7 @@ test('a model without tensors is a file with a header', () => {
 });
 
 test('two tensors of one name are refused, and both are named', () => {
-  const ids = { ...tensor('a.ids', 'int64'), what: 'the ids of table "a"' };
+  const ids = { ...tensor('a.ids', 'I64'), what: 'the ids of table "a"' };
   expect(() => layOutSafetensors([tensor('a.ids'), ids], {})).toThrow(
     expect.objectContaining({
       code: 'InvalidArgument',
@@ -87,7 +93,7 @@ test('names and sizes that no file can hold are refused', () => {
     }),
   );
   const half = [2 ** 26, 2 ** 26];
-  expect(() => layOutSafetensors([tensor('a', 'int8', half), tensor('b', 'int8', half)], {})).toThrow(
+  expect(() => layOutSafetensors([tensor('a', 'I8', half), tensor('b', 'I8', half)], {})).toThrow(
     expect.objectContaining({
       code: 'InvalidArgument',
       message: 'with variable "b" the file would have 2^53 bytes or more',

@@ -1,0 +1,59 @@
+/** Options and results of writing the tensors of a checkpoint to files of another layout. */
+
+import type { CheckpointId, CheckpointReference } from './checkpoint-facts.ts';
+import type { Replace, RestoreTarget } from './files.ts';
+import type { WaitOptions } from './progress.ts';
+
+export interface ExportTensorsOptions extends WaitOptions {
+  /** Default: the latest. */
+  version?: CheckpointReference | 'latest' | undefined;
+  /** A directory, which appears whole or not at all, or a target that the caller implements. */
+  to: string | RestoreTarget;
+  /** Which contents of a non-empty directory may be lost. Default: nothing. */
+  replace?: Replace | undefined;
+  /**
+   * Only tensors in files of the checkpoint that match one of these globs, as `only` of `restore`.
+   * Default: all files whose names end in `.safetensors`.
+   */
+  from?: readonly string[] | undefined;
+  /**
+   * Only tensors whose names begin with this. Their new names are without it: with `model.`, tensor
+   * `model.head.bias` becomes `head.bias`. Default: all, with their names.
+   */
+  prefix?: string | undefined;
+  /** Files of the checkpoint to copy as they are, such as `config.json`: globs. Default: none. */
+  also?: readonly string[] | undefined;
+  /**
+   * Limit on the bytes of the tensors in one file, 1 to 2^53 - 1; default 5,000,000,000. A larger
+   * tensor has a file of its own.
+   */
+  fileBytesMax?: number | undefined;
+}
+
+export interface ExportTensorsResult {
+  readonly id: CheckpointId;
+  readonly tensorCount: number;
+  /** Sum over all files. */
+  readonly sizeBytes: number;
+  /** Those with tensors, the index if there are several, and the copied ones. */
+  readonly files: readonly { readonly name: string; readonly sizeBytes: number }[];
+}
+
+export interface ExportCalls {
+  /**
+   * Writes the tensors of a version as Hugging Face's libraries read them: as `model.safetensors`,
+   * or as `model-00001-of-00002.safetensors` and so on with `model.safetensors.index.json`. Tensors
+   * that several ranks have saved in parts, such as those of PyTorch's distributed checkpoints, are
+   * joined. Types and bytes stay as they are.
+   *
+   * Reads each byte once, under a lease, and compares it with its record before anything is
+   * visible. Memory: 64 MiB beside the byte budget, and the headers. Repeatable with `replace`.
+   *
+   * `NotFound`: there is no such version, no tensor matches, or a glob of `also` matches no file.
+   * `InvalidArgument`: a file is not in the safetensors format, two files have tensors of one name,
+   * or the parts of a tensor do not make a whole. `Unsupported`: parts of a type whose elements are
+   * no whole bytes. `Corrupt`: bytes do not match their record. `TargetExists`, `StorageFull`,
+   * `Denied`: as `restore`.
+   */
+  exportTensors(options: ExportTensorsOptions): Promise<ExportTensorsResult>;
+}
