@@ -29,7 +29,7 @@ describeOnServer(suite, () => {
   // Files in one process share the import of their frameworks.
   test.each([
     ['torch', 'torch.distributed.checkpoint', 40],
-    ['hf', 'transformers and accelerate', 6],
+    ['hf', 'transformers and accelerate', 7],
     ['frameworks', 'fsspec, Lightning and Ray Train', 50],
   ])('%s: real %s', { timeout: TIMEOUT_MS }, async (directory, _frameworks, leastTests) => {
     const args = ['-c', RUNNER, PYTHON_ROOT, testModules(directory).join(','), 'without skips'];

@@ -286,6 +286,8 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
   if (error.context['run'] === 'missing' || name === 'fsck') return [checkUri];
   if (error.context['run'] === 'empty')
     return [`a save counts once it is committed; ${command('log', uri)} shows what was begun`];
+  if (error.context['tensors'] === 'missing')
+    return [`${command('inspect', uri)} shows the tensors of the latest, and its other files`];
   const files = name === 'restore' ? `; ${command('show', uri)} the files of the latest` : '';
   return [`${command('list', uri)} shows the versions${files}`];
 }

@@ -9,7 +9,9 @@ from typing import Any, Callable, Optional
 import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict import get_model_state_dict
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 import holdfast
@@ -188,3 +190,29 @@ def write_expected(path: str, seed: int) -> None:
         whole[f"model.{name}"] = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
     if dist.get_rank() == 0:
         torch.save(whole, path)
+
+
+def save_language_model(checkpoint_id: str, path: str) -> Any:
+    """A small model of transformers, sharded. Rank 0 leaves its configuration and tensors in ``path``."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+    )
+    model: Any = LlamaForCausalLM(config)
+    if dist.get_rank() == 0:
+        model.config.architectures = [type(model).__name__]
+        model.config.save_pretrained(path)
+        whole = {name: value.clone() for name, value in model.state_dict().items()}
+        torch.save(whole, os.path.join(path, "expected.pt"))
+    for layer in model.model.layers:
+        fully_shard(layer, mesh=mesh_of(None))
+    fully_shard(model, mesh=mesh_of(None))
+    state = {"model": get_model_state_dict(model)}
+    return caught(lambda: hdcp.save(state, checkpoint_id=checkpoint_id) and None)

@@ -12,6 +12,7 @@ import multiprocessing
 import multiprocessing.forkserver
 import os
 import signal
+import subprocess
 import time
 import traceback
 import unittest
@@ -172,6 +173,12 @@ class WorldCase(TestCase):
         world = self.started(size, **options)
         self.addCleanup(world.close)
         return world
+
+    def export(self, uri: str, directory: str, *options: str) -> None:
+        """By the command."""
+        words = [*self.agent.command, "export", uri, directory, *options]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def run_of(self) -> Any:
         """The run, as another program sees it."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.distributed.checkpoint as dcp
 from safetensors import safe_open
+from safetensors.torch import load_file
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 Tensors = dict[str, torch.Tensor]
@@ -45,6 +46,8 @@ def main(directory: str) -> None:
                     parts[name].append(opened.get_tensor(name))
     rows = torch.cat(parts["model.rows"])
     compare("safe_open", {"model.rows": rows}, {"model.rows": tensors["model.rows"]})
+
+    compare("load_file", load_file(f"{directory}/exported/model.safetensors"), model)
 
 
 def compare(reader: str, found: Tensors, expected: Tensors) -> None:

@@ -12,6 +12,7 @@ import { elasticdlImport } from './elasticdl-import.ts';
 import { elasticdlInspect } from './elasticdl-inspect.ts';
 import { elasticdlRepartition } from './elasticdl-repartition.ts';
 import { elect } from './elect.ts';
+import { exportCommand } from './export.ts';
 import { fork } from './fork.ts';
 import { fsck } from './fsck.ts';
 import { gc } from './gc.ts';
@@ -47,6 +48,7 @@ export const COMMANDS: readonly Command[] = [
   watch,
   restore,
   resume,
+  exportCommand,
   mirror,
   latest,
   list,

@@ -19,8 +19,8 @@ import { writeModelFile } from './write-model-file.ts';
 
 /** A header waits for the store, and may be large. */
 const FILES_AT_ONCE = 16;
-/** The default of many tools of Hugging Face. */
-const FILE_BYTES_MAX = 5_000_000_000;
+/** About the limit of Hugging Face's tools, which is 5 GB. */
+const FILE_BYTES_MAX = 5 * 1024 ** 3;
 const NAMES_TOLD_MAX = 5;
 
 type Options = ExportTensorsOptions & { readonly signal: AbortSignal };
@@ -160,5 +160,5 @@ async function writeText(target: RestoreTarget, name: string, text: string): Pro
 }
 
 function nothingFound(why: string): CheckpointError {
-  return new CheckpointError('NotFound', why);
+  return new CheckpointError('NotFound', why, { context: { tensors: 'missing' } });
 }

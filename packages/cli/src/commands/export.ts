@@ -1,0 +1,121 @@
+import type { ExportTensorsResult, ProgressEvent } from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import {
+  buffer,
+  checkpointOrLatest,
+  concurrency,
+  foundText,
+  givenVersion,
+  workers,
+} from '../common-options.ts';
+import { formatBytes, formatPlural, printable } from '../format.ts';
+import { jsonId, jsonVersion } from '../json.ts';
+import { expectingRun, withRun } from '../open-run.ts';
+import { takeUriFirst } from '../operands.ts';
+import { value, valueList } from '../option.ts';
+import { elapsedAndRate } from '../outcome.ts';
+import { confirmedReplace, REPLACE_OPTIONS, tellLeft } from '../replace-option.ts';
+import { parseSize } from '../values.ts';
+
+const asText = (text: string) => text;
+const prefix = value(
+  '--prefix <text>',
+  'only tensors whose names begin with TEXT, such as "model."; their new names are without it',
+  asText,
+);
+const from = valueList(
+  '--from <glob>',
+  'only tensors in files that match; default: all *.safetensors; may be repeated',
+  asText,
+);
+const also = valueList(
+  '--also <glob>',
+  'copy these files too, such as config.json or "tokenizer*"; may be repeated',
+  asText,
+);
+const fileSize = value(
+  '--file-size <size>',
+  'begin a new file when one has tensors of this size; default 5GiB',
+  parseSize,
+);
+
+export const exportCommand: Command = {
+  name: 'export',
+  group: 'Save and restore',
+  summary: 'Write the tensors of a checkpoint as a model that Hugging Face libraries load',
+  description:
+    'Tensors that ranks have saved in parts, as distributed checkpoints of PyTorch are, are joined; types and bytes stay. ' +
+    'Reads *.safetensors files, and writes model.safetensors, or model-00001-of-0000N.safetensors and their index. ' +
+    'Every byte is verified, and DIR appears complete or not at all, as for restore. ' +
+    'The tables of ElasticDL: holdfast elasticdl export.',
+  operands: 'URI DIR',
+  options: [
+    ...[checkpointOrLatest, prefix, from, also, fileSize],
+    ...[...REPLACE_OPTIONS, concurrency, workers, buffer],
+  ],
+  examples: [
+    'holdfast export "file://$PWD/run" ./model',
+    'holdfast export "file://$PWD/run" ./model --version 1200 --prefix model. --also config.json',
+  ],
+  isSilentWhenQuiet: true,
+  run: runExport,
+};
+
+async function runExport(call: Call): Promise<CommandResult> {
+  const { uri, rest } = takeUriFirst(call.command, call.operands, call.env, ['DIR']);
+  const directory = rest[0] as string;
+  call.subject.path = directory;
+  const beganMs = call.clock.monotonicMs();
+  const result = await withRun(call, { uri, isPatient: true }, async (manager) => {
+    const replace = await confirmedReplace(call, directory);
+    await call.reporter.begin({ verb: 'exported', headline: (event) => headline(event, call) });
+    return expectingRun(call, manager, () =>
+      manager.admin.exportTensors({
+        version: givenVersion(call),
+        to: directory,
+        replace,
+        prefix: call.get(prefix),
+        from: call.get(from),
+        also: call.get(also),
+        fileBytesMax: call.get(fileSize),
+        signal: call.signal,
+        onProgress: call.reporter.onProgress,
+      }),
+    );
+  });
+  return describe(result, call, call.clock.monotonicMs() - beganMs);
+}
+
+function headline(event: ProgressEvent, call: Call): string | null {
+  if (event.type === 'left') {
+    tellLeft(call, event);
+    return null;
+  }
+  if (event.type !== 'planned') return null;
+  const destination = printable(call.subject.path as string);
+  return `version ${event.version} → ${destination}   ${formatPlural(event.fileCount, 'file')}   ${formatBytes(event.sizeBytes)}`;
+}
+
+function describe(result: ExportTensorsResult, call: Call, durationMs: number): CommandResult {
+  const { id, tensorCount, sizeBytes, files } = result;
+  const done = [
+    `${call.style('green', 'exported')}  version ${foundText(call.get(checkpointOrLatest), id)}`,
+    formatPlural(tensorCount, 'tensor'),
+    `${formatBytes(sizeBytes)} in ${formatPlural(files.length, 'file')}`,
+    ...elapsedAndRate(durationMs, sizeBytes),
+    'every byte verified',
+  ];
+  return {
+    text: done.join('   '),
+    json: {
+      uri: call.subject.uri ?? null,
+      directory: call.subject.path ?? null,
+      version: jsonVersion(id.version),
+      id: jsonId(id),
+      tensorCount,
+      sizeBytes,
+      files: files.map(({ name, sizeBytes }) => ({ name, sizeBytes })),
+      durationMs: Math.round(durationMs),
+    },
+  };
+}
