@@ -24,8 +24,8 @@ export interface ExportTensorsOptions extends WaitOptions {
   /** Files of the checkpoint to copy as they are, such as `config.json`: globs. Default: none. */
   also?: readonly string[] | undefined;
   /**
-   * Limit on the bytes of the tensors in one file, 1 to 2^53 - 1; default 5 GiB. A larger tensor has
-   * a file of its own.
+   * Limit on the bytes of the tensors in one file, 1 to 2^53 - 1; default 5 GiB. A larger tensor
+   * has a file of its own.
    */
   fileBytesMax?: number | undefined;
 }

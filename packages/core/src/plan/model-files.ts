@@ -11,6 +11,8 @@ import { layOutSafetensors, type SafetensorsLayout } from './safetensors-layout.
 export const INDEX_NAME = 'model.safetensors.index.json';
 /** Without it `transformers` refuses a file. */
 const METADATA = { format: 'pt' };
+/** Tensors that begin at a page can be written past the page cache, and mapped into memory. */
+const PAGE_BYTES = 4096;
 
 export interface ModelFile {
   readonly name: string;
@@ -34,6 +36,7 @@ export function planModelFiles(tensors: readonly JoinedTensor[], fileBytesMax: n
         return { name, dtype, shape, sizeBytes, what: `tensor ${shown(name)}` };
       }),
       METADATA,
+      PAGE_BYTES,
     );
     return {
       name: nameOf(at, groups.length),

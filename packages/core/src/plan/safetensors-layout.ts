@@ -1,9 +1,9 @@
 /**
  * Lays out a file in the safetensors format: 8 bytes little-endian with the length of the header,
  * the header, then the tensors. The header is JSON, padded with spaces so that the tensors begin at
- * a multiple of 8 (https://huggingface.co/docs/safetensors). Tensors follow each other without
- * gaps, as readers require. They are in the order of the format's own library, which keeps every
- * tensor aligned to its elements.
+ * a multiple of 8 or more (https://huggingface.co/docs/safetensors). Tensors follow each other
+ * without gaps, as readers require. They are in the order of the format's own library, which keeps
+ * every tensor aligned to its elements.
  */
 
 import { shown } from '../contract/checks.ts';
@@ -41,12 +41,15 @@ export interface SafetensorsLayout<Dtype extends string = string> {
 }
 
 /**
+ * `alignmentBytes`: the tensors begin at a multiple of it, which is a multiple of 8; default 8.
+ *
  * `InvalidArgument`: two tensors of one name, a name that the format reserves, or more than a file
  * can hold.
  */
 export function layOutSafetensors<Dtype extends string>(
   tensors: readonly TensorToLayOut<Dtype>[],
   metadata: Readonly<Record<string, string>>,
+  alignmentBytes = ALIGNMENT_BYTES,
 ): SafetensorsLayout<Dtype> {
   checkNames(tensors);
   const placed: LaidOutTensor<Dtype>[] = [];
@@ -57,7 +60,7 @@ export function layOutSafetensors<Dtype extends string>(
     if (!Number.isSafeInteger(dataBytes))
       throw new CheckpointError('InvalidArgument', `with ${what} the file would have 2^53 bytes or more`);
   }
-  const header = headerOf(placed, metadata);
+  const header = headerOf(placed, metadata, alignmentBytes);
   return {
     sizeBytes: header.byteLength + dataBytes,
     header,
@@ -100,20 +103,22 @@ function inOrder<Dtype extends string>(tensors: readonly TensorToLayOut<Dtype>[]
 function headerOf(
   tensors: readonly LaidOutTensor[],
   metadata: Readonly<Record<string, string>>,
+  alignmentBytes: number,
 ): Uint8Array<ArrayBuffer> {
   const entries = tensors.map(({ name, dtype, shape, offsetBytes, sizeBytes }) => {
     const entry = { dtype, shape, data_offsets: [offsetBytes, offsetBytes + sizeBytes] };
     return `${JSON.stringify(name)}:${JSON.stringify(entry)}`;
   });
   const json = Buffer.from(`{${[`"${METADATA}":${JSON.stringify(metadata)}`, ...entries].join(',')}}`);
-  const jsonBytes = Math.ceil(json.byteLength / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
+  const headerBytes = Math.ceil((LENGTH_BYTES + json.byteLength) / alignmentBytes) * alignmentBytes;
+  const jsonBytes = headerBytes - LENGTH_BYTES;
   if (jsonBytes > HEADER_BYTES_MAX) {
     throw new CheckpointError(
       'InvalidArgument',
       `the names and shapes of ${tensors.length} tensors take ${jsonBytes} bytes; the safetensors format has room for ${HEADER_BYTES_MAX}`,
     );
   }
-  const header = new Uint8Array(LENGTH_BYTES + jsonBytes).fill(0x20);
+  const header = new Uint8Array(headerBytes).fill(0x20);
   new DataView(header.buffer).setBigUint64(0, BigInt(jsonBytes), true);
   header.set(json, LENGTH_BYTES);
   return header;

@@ -11,6 +11,7 @@ import type { ProgressEvent } from '../../contract/progress.ts';
 import type { JoinedTensor, TensorPart } from '../../plan/joined-tensors.ts';
 import type { ModelFile } from '../../plan/model-files.ts';
 import { countBefore, runsOf } from '../../plan/tensor-bands.ts';
+import { allocate } from '../../workers/index.ts';
 
 /** Two bands are in memory for each of those at once: as they are read, and as they are written. */
 const BAND_BYTES = 8 * 1024 * 1024;
@@ -55,12 +56,17 @@ export async function writeModelFile(
   onProgress?.({ type: 'bytes', name, doneBytes: totalBytes, totalBytes });
 }
 
+/** Cut at multiples of a band in the file, so that whole pages are written. */
 function* bandsOf(tensor: JoinedTensor, offsetBytes: number): Generator<Band> {
   const { shape, elementBytes } = tensor.grid;
   const count = shape.reduce((product, side) => product * side, 1);
-  const bandCount = Math.floor(BAND_BYTES / elementBytes);
-  for (let start = 0; start < count; start += bandCount)
-    yield { tensor, offsetBytes, start, end: Math.min(start + bandCount, count) };
+  for (let start = 0; start < count; ) {
+    const fileOffsetBytes = offsetBytes + start * elementBytes;
+    const endBytes = (Math.floor(fileOffsetBytes / BAND_BYTES) + 1) * BAND_BYTES;
+    const end = Math.min(Math.max(Math.floor((endBytes - offsetBytes) / elementBytes), start + 1), count);
+    yield { tensor, offsetBytes, start, end };
+    start = end;
+  }
 }
 
 /** Returns its size. */
@@ -115,12 +121,12 @@ async function readPart(
   }
 }
 
-/** Bands that are used again. */
+/** Bands that are used again. They are aligned to pages. */
 class Memory {
   readonly #free: Uint8Array[] = [];
 
   take(): Uint8Array {
-    return this.#free.pop() ?? new Uint8Array(BAND_BYTES);
+    return this.#free.pop() ?? new Uint8Array(allocate(BAND_BYTES, false));
   }
 
   giveBack(bytes: Uint8Array): void {
