@@ -291,7 +291,7 @@ describe('refused, and nothing is written', () => {
       'no safetensors file',
       { 'a.pt': bytes(9) },
       {},
-      /^NotFound: no file of the checkpoint is in the safetensors format$/,
+      /^NotFound: no file of the checkpoint is a \.safetensors or \.distcp file$/,
     ],
     [
       'no file of that name',

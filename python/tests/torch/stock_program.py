@@ -47,7 +47,9 @@ def main(directory: str) -> None:
     rows = torch.cat(parts["model.rows"])
     compare("safe_open", {"model.rows": rows}, {"model.rows": tensors["model.rows"]})
 
-    compare("load_file", load_file(f"{directory}/exported/model.safetensors"), model)
+    for layout in ("safetensors", "distcp"):
+        exported = load_file(f"{directory}/{layout}-exported/model.safetensors")
+        compare(f"load_file of {layout}", exported, model)
 
 
 def compare(reader: str, found: Tensors, expected: Tensors) -> None:

@@ -21,11 +21,11 @@ class Stock(WorldCase):
             writer = {"uri": self.uri, "layout": layout}
             self.assertEqual(self.world.call("save", checkpoint_id=5, seed=5, writer=writer), [OK] * 2)
             self.run_of().restore(self.path(layout))
-        self.export(f"{uri}-safetensors", self.path("exported"), "--prefix", "model.")
+            self.export(self.uri, self.path(f"{layout}-exported"), "--prefix", "model.")
         self.world.call("write_expected", path=self.path("expected.pt"), seed=5)
         program = os.path.join(os.path.dirname(__file__), "stock_program.py")
         # Isolated: neither PYTHONPATH nor the working directory lead to Holdfast.
         words = [sys.executable, "-I", "-B", program, self.directory]
         done = subprocess.run(words, cwd="/", capture_output=True, text=True, timeout=4 * TIMEOUT)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(len(done.stdout.splitlines()), 21)
+        self.assertEqual(len(done.stdout.splitlines()), 26)

@@ -25,7 +25,7 @@ const prefix = value(
 );
 const from = valueList(
   '--from <glob>',
-  'only tensors in files that match; default: all *.safetensors; may be repeated',
+  'only tensors in files that match; default: all *.safetensors and *.distcp; may be repeated',
   asText,
 );
 const also = valueList(
@@ -45,7 +45,7 @@ export const exportCommand: Command = {
   summary: 'Write the tensors of a checkpoint as a model that Hugging Face libraries load',
   description:
     'Tensors that ranks have saved in parts, as distributed checkpoints of PyTorch are, are joined; types and bytes stay. ' +
-    'Reads *.safetensors files, and writes model.safetensors, or model-00001-of-0000N.safetensors and their index. ' +
+    'Reads *.safetensors files, and *.distcp files with their .metadata, and writes model.safetensors, or model-00001-of-0000N.safetensors and their index. ' +
     'Every byte is verified, and DIR appears complete or not at all, as for restore. ' +
     'The tables of ElasticDL: holdfast elasticdl export.',
   operands: 'URI DIR',

@@ -14,8 +14,8 @@ export const inspect: Command = {
   group: 'Look',
   summary: 'Show the tensors of a checkpoint: type, shape, size, and the file that holds them',
   description:
-    'It reads only the headers of *.safetensors files, also those of distributed checkpoints of PyTorch, ' +
-    'whose parts it puts together. Other files are only named. For the files of ElasticDL: holdfast elasticdl inspect.',
+    'It reads only the headers of *.safetensors files, and for *.distcp files their .metadata. ' +
+    'Parts of distributed checkpoints of PyTorch are put together. Other files are only named. For the files of ElasticDL: holdfast elasticdl inspect.',
   operands: 'URI',
   options: [checkpointOrLatest, parts],
   examples: [

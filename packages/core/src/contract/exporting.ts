@@ -13,7 +13,7 @@ export interface ExportTensorsOptions extends WaitOptions {
   replace?: Replace | undefined;
   /**
    * Only tensors in files of the checkpoint that match one of these globs, as `only` of `restore`.
-   * Default: all files whose names end in `.safetensors`.
+   * Default: all files whose names end in `.safetensors` or `.distcp`.
    */
   from?: readonly string[] | undefined;
   /**
@@ -44,16 +44,17 @@ export interface ExportCalls {
    * Writes the tensors of a version as Hugging Face's libraries read them: as `model.safetensors`,
    * or as `model-00001-of-00002.safetensors` and so on with `model.safetensors.index.json`. Tensors
    * that several ranks have saved in parts, such as those of PyTorch's distributed checkpoints, are
-   * joined. Types and bytes stay as they are.
+   * joined. Types and bytes stay as they are. Reads safetensors files, and the `.distcp` files of
+   * `torch.distributed.checkpoint` by the `.metadata` beside them. No pickle is executed.
    *
    * Reads each byte once, under a lease, and compares it with its record before anything is
    * visible. Memory: 64 MiB beside the byte budget, and the headers. Repeatable with `replace`.
    *
    * `NotFound`: there is no such version, no tensor matches, or a glob of `also` matches no file.
-   * `InvalidArgument`: a file is not in the safetensors format, two files have tensors of one name,
-   * or the parts of a tensor do not make a whole. `Unsupported`: parts of a type whose elements are
-   * no whole bytes. `Corrupt`: bytes do not match their record. `TargetExists`, `StorageFull`,
-   * `Denied`: as `restore`.
+   * `InvalidArgument`: a file is not in its format, two files have tensors of one name, or parts do
+   * not make a whole. `Unsupported`: parts that are not in C order, or whose elements are no whole
+   * bytes. `Corrupt`: bytes do not match their record. `TargetExists`, `StorageFull`, `Denied`: as
+   * `restore`.
    */
   exportTensors(options: ExportTensorsOptions): Promise<ExportTensorsResult>;
 }

@@ -133,8 +133,11 @@ export interface InspectedTensor extends TensorShape {
    * checkpoints say in their headers. `null`: the file says nothing of parts.
    */
   readonly offsets: readonly number[] | null;
-  /** Position of its first byte in the file. The bytes are in C order. */
-  readonly fileOffsetBytes: number;
+  /**
+   * Position of its first byte in the file. The bytes are in C order. `null`: it is in an archive
+   * of `torch.save` in the file.
+   */
+  readonly fileOffsetBytes: number | null;
 }
 
 export interface LocateOptions extends WaitOptions {
@@ -220,9 +223,11 @@ export interface HistoryCalls {
   ): Promise<DiffResult>;
 
   /**
-   * The tensors in the files of a version, from the headers of its safetensors files. Reads the
-   * first part of each of these files, under a lease. Changes nothing. `NotFound`: there is no such
-   * version. `Corrupt`: bytes that were read do not match their record.
+   * The tensors in the files of a version: from the headers of its safetensors files, and from the
+   * `.metadata` of `torch.distributed.checkpoint` for its `.distcp` files. Reads the first part of
+   * each safetensors file, and `.metadata`, as inert data, under a lease. Changes nothing.
+   * `NotFound`: there is no such version. `Corrupt`: bytes that were read do not match their
+   * record.
    */
   inspect(options?: InspectOptions): Promise<InspectResult>;
 

@@ -5,20 +5,19 @@ import { shown } from '../../contract/checks.ts';
 import { CheckpointError } from '../../contract/errors.ts';
 import type { ExportTensorsOptions, ExportTensorsResult } from '../../contract/exporting.ts';
 import type { RandomSource, RestoreTarget } from '../../contract/files.ts';
+import { compareUtf8 } from '../../contract/object-key.ts';
 import type { FileRecord } from '../../format/index.ts';
-import { matcherOf } from '../../plan/globs.ts';
 import { type FoundTensor, type JoinedTensor, joinTensors } from '../../plan/joined-tensors.ts';
 import { INDEX_NAME, type ModelFiles, planModelFiles } from '../../plan/model-files.ts';
-import { isSafetensors } from '../../plan/safetensors.ts';
 import { openTarget, withLeasedManifest } from '../read/index.ts';
 import { readSlices } from '../records/index.ts';
 import { plannedEvent, type RunContext, readRun, transferOptions } from '../run/index.ts';
-import { scanTensors } from './scan-tensors.ts';
-import { isShapeRecord, readShapes, type Shapes } from './shape-record.ts';
+import { placeOfPart } from './distcp-files.ts';
+import { type Found, findTensors, nothingFound } from './find-tensors.ts';
 import { writeModelFile } from './write-model-file.ts';
 
-/** A header waits for the store, and may be large. */
-const FILES_AT_ONCE = 16;
+/** Each reads the two ends of an archive. */
+const PLACES_AT_ONCE = 16;
 /** About the limit of Hugging Face's tools, which is 5 GB. */
 const FILE_BYTES_MAX = 5 * 1024 ** 3;
 const NAMES_TOLD_MAX = 5;
@@ -30,86 +29,56 @@ export async function exportTensors(run: RunContext, options: Options): Promise<
   const { version = 'latest', signal } = options;
   return withLeasedManifest(run, { version, signal }, async ({ id, manifest, signal: until }) => {
     const bounded = { ...options, signal: until };
-    const found = await lookThrough(run, readSlices(run, manifest, { signal: until }), bounded);
-    const tensors = chooseTensors(joinTensors(found.tensors, found.shapes), bounded.prefix);
-    const model = planModelFiles(tensors, options.fileBytesMax ?? FILE_BYTES_MAX);
-    const files = filesOf(model, found.copied);
-    options.onProgress?.(plannedEvent(id.version, files));
-    await writeAll(run, { model, ...found }, bounded);
-    const sizeBytes = files.reduce((sum, file) => sum + file.sizeBytes, 0);
-    return { id, tensorCount: tensors.length, sizeBytes, files };
+    const found = await findTensors(run, readSlices(run, manifest, { signal: until }), bounded);
+    const chosen = withPrefix(found, bounded.prefix);
+    const transfer = transferOptions(bounded);
+    const sources = new Map(
+      [...found.records].map(([name, file]) => [name, run.transfers.source(file, transfer)]),
+    );
+    try {
+      const tensors = joinTensors(await withPlaces(chosen, sources), chosen.shapes);
+      const model = planModelFiles(
+        withoutPrefix(tensors, bounded.prefix),
+        options.fileBytesMax ?? FILE_BYTES_MAX,
+      );
+      const files = filesOf(model, found.copied);
+      options.onProgress?.(plannedEvent(id.version, files));
+      await writeAll(run, { model, sources, copied: found.copied }, bounded);
+      const sizeBytes = files.reduce((sum, file) => sum + file.sizeBytes, 0);
+      return { id, tensorCount: tensors.length, sizeBytes, files };
+    } finally {
+      await Promise.all([...sources.values()].map((source) => source.close()));
+    }
   });
 }
 
-interface Found {
-  readonly tensors: readonly FoundTensor[];
-  readonly shapes: Shapes;
-  /** The files with tensors, by name. */
-  readonly records: ReadonlyMap<string, FileRecord>;
-  /** Files that are copied as they are. */
-  readonly copied: readonly FileRecord[];
-}
+type Tensors = Pick<Found, 'tensors' | 'archived' | 'shapes'>;
 
-async function lookThrough(
-  run: RunContext,
-  slices: AsyncIterable<{ readonly files: readonly FileRecord[] }>,
-  options: Options,
-): Promise<Found> {
-  const { from, also = [], signal } = options;
-  const isRead = from?.length ? matcherOf(from) : isSafetensors;
-  const isCopied = also.map((glob) => ({ glob, matches: matcherOf([glob]), count: 0 }));
-  const tensors: FoundTensor[] = [];
-  const records = new Map<string, FileRecord>();
-  const copied: FileRecord[] = [];
-  let shapes: Shapes | null = new Map();
-  for await (const { files } of slices) {
-    const read = files.filter(({ name }) => isRead(name));
-    for (const found of await atATime(read, FILES_AT_ONCE, (file) => tensorsIn(run, file, { signal })))
-      tensors.push(...found);
-    for (const file of read) records.set(file.name, file);
-    for (const file of files) {
-      const globs = isCopied.filter(({ matches }) => matches(file.name));
-      for (const glob of globs) glob.count += 1;
-      if (globs.length > 0) copied.push(file);
-      if (isShapeRecord(file)) shapes = await readShapes(run, file, { signal });
-    }
-  }
-  const missing = isCopied.find(({ count }) => count === 0);
-  if (missing) throw nothingFound(`no file of the checkpoint matches ${shown(missing.glob)}`);
-  if (records.size === 0)
-    throw nothingFound(
-      `no file of the checkpoint ${from?.length ? 'matches' : 'is in the safetensors format'}`,
-    );
-  // Holdfast checks when it saves that all parts are there; only a choice of files can lack some.
-  if (shapes === null && from?.length)
-    throw new CheckpointError(
-      'Unsupported',
-      'its metadata.json is too large to tell whether the chosen files hold all parts; export from all files',
-    );
-  return { tensors, shapes: shapes ?? new Map(), records, copied };
-}
-
-async function tensorsIn(
-  run: RunContext,
-  file: FileRecord,
-  options: Pick<Options, 'signal'>,
-): Promise<FoundTensor[]> {
-  const { scan } = await scanTensors(run, file, { ...options, withSums: false });
-  if (scan.problem === undefined)
-    return [...scan.tensors].map(([name, tensor]) => ({ ...tensor, name, file: file.name }));
-  const why = `${shown(file.name)} is not read as safetensors: ${scan.problem}`;
-  throw new CheckpointError('InvalidArgument', why, { context: { name: file.name } });
-}
-
-function chooseTensors(tensors: readonly JoinedTensor[], prefix = ''): JoinedTensor[] {
-  const chosen = tensors.filter(({ name }) => name.startsWith(prefix) && name !== prefix);
-  if (chosen.length > 0) return chosen.map((each) => ({ ...each, name: each.name.slice(prefix.length) }));
-  const some = tensors.slice(0, NAMES_TOLD_MAX).map(({ name }) => shown(name));
+/** `NotFound`: there is none. */
+function withPrefix({ tensors, archived, shapes }: Tensors, prefix = ''): Tensors {
+  const isChosen = ({ name }: { readonly name: string }) => name.startsWith(prefix) && name !== prefix;
+  const chosen = { tensors: tensors.filter(isChosen), archived: archived.filter(isChosen), shapes };
+  if (chosen.tensors.length + chosen.archived.length > 0) return chosen;
+  const names = new Set([...tensors, ...archived].map(({ name }) => name));
+  const some = [...names].sort(compareUtf8).slice(0, NAMES_TOLD_MAX).map(shown);
   throw nothingFound(
-    tensors.length === 0
+    names.size === 0
       ? 'the files hold no tensor'
       : `no tensor has a name that begins with ${shown(prefix)}; there are ${some.join(', ')}`,
   );
+}
+
+function withoutPrefix(tensors: readonly JoinedTensor[], prefix = ''): JoinedTensor[] {
+  return tensors.map((each) => ({ ...each, name: each.name.slice(prefix.length) }));
+}
+
+/** Finds the places of archived parts in their files. */
+async function withPlaces({ tensors, archived }: Tensors, sources: Sources): Promise<FoundTensor[]> {
+  const found = await atATime(archived, PLACES_AT_ONCE, async (part): Promise<FoundTensor> => {
+    const source = sources.get(part.file) as RandomSource;
+    return { ...part, fileOffsetBytes: await placeOfPart(source, part) };
+  });
+  return [...tensors, ...found];
 }
 
 /** `InvalidArgument`: two files would have one name. */
@@ -122,14 +91,16 @@ function filesOf({ files, index }: ModelFiles, copied: readonly FileRecord[]) {
   throw new CheckpointError('InvalidArgument', why, { context: { name: twice.name } });
 }
 
-interface Work extends Pick<Found, 'records' | 'copied'> {
+type Sources = ReadonlyMap<string, RandomSource>;
+
+interface Work {
   readonly model: ModelFiles;
+  readonly sources: Sources;
+  readonly copied: readonly FileRecord[];
 }
 
-async function writeAll(run: RunContext, { model, records, copied }: Work, options: Options): Promise<void> {
-  const transfer = transferOptions(options);
+async function writeAll(run: RunContext, { model, sources, copied }: Work, options: Options): Promise<void> {
   const target = await openTarget(run, options);
-  const sources = new Map([...records].map(([name, file]) => [name, run.transfers.source(file, transfer)]));
   try {
     for (const file of model.files) await writeModelFile(target, file, { sources, ...options });
     if (model.index !== undefined) await writeText(target, INDEX_NAME, model.index);
@@ -137,14 +108,12 @@ async function writeAll(run: RunContext, { model, records, copied }: Work, optio
       const { name, sizeBytes } = file;
       return { file, sink: () => target.open({ name, sizeBytes }) };
     });
-    await run.transfers.download(items, transfer);
+    await run.transfers.download(items, transferOptions(options));
     await allUnchanged(sources.values());
     await target.publish();
   } catch (error) {
     await target.discard();
     throw error;
-  } finally {
-    await Promise.all([...sources.values()].map((source) => source.close()));
   }
 }
 
@@ -157,8 +126,4 @@ async function writeText(target: RestoreTarget, name: string, text: string): Pro
   const sink = await target.open({ name, sizeBytes: bytes.byteLength });
   await sink.writeAt(0, bytes);
   await sink.close();
-}
-
-function nothingFound(why: string): CheckpointError {
-  return new CheckpointError('NotFound', why, { context: { tensors: 'missing' } });
 }

@@ -1,0 +1,137 @@
+/** Tensors in the `.distcp` files of a checkpoint, which a `.metadata` beside them describes. */
+
+import { shown } from '../../contract/checks.ts';
+import { CheckpointError } from '../../contract/errors.ts';
+import type { RandomSource } from '../../contract/files.ts';
+import type { FileRecord } from '../../format/index.ts';
+import { type ArchivedPart, readDistcp } from '../../plan/distcp.ts';
+import { PickleProblem } from '../../plan/pickle.ts';
+import {
+  directoryIn,
+  filesIn,
+  isInOrder,
+  LOCAL_BYTES,
+  lengthOfLocal,
+  savedTensor,
+} from '../../plan/torch-archive.ts';
+import { type RunContext, transferOptions } from '../run/index.ts';
+
+const METADATA = '.metadata';
+/** It is in memory as bytes and as what they describe, which takes some twenty times as much. */
+const METADATA_BYTES_MAX = 16 * 1024 * 1024;
+/** The directory of an archive with one tensor has some 700 bytes, and the shape some 200. */
+const TAIL_BYTES = 4096;
+
+export function isDistcp(name: string): boolean {
+  return name.endsWith('.distcp');
+}
+
+/** Whether the file describes `.distcp` files beside it. */
+export function isDistcpMetadata(name: string): boolean {
+  return name.slice(directoryOf(name).length) === METADATA;
+}
+
+export interface DescribedParts {
+  /** With the names of their files in the checkpoint. */
+  readonly parts: readonly ArchivedPart[];
+  /** Why they are not read. */
+  readonly problem?: string | undefined;
+  readonly bytesRead: number;
+}
+
+/** Reads a `.metadata` file. */
+export async function describedParts(
+  run: RunContext,
+  { name, ...file }: FileRecord,
+  options: { readonly signal: AbortSignal },
+): Promise<DescribedParts> {
+  const { sizeBytes } = file;
+  if (sizeBytes > METADATA_BYTES_MAX) {
+    const problem = `it has ${sizeBytes} bytes; at most ${METADATA_BYTES_MAX} are read`;
+    return { parts: [], problem, bytesRead: 0 };
+  }
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of run.transfers.stream({ name, ...file }, transferOptions(options)))
+    chunks.push(chunk);
+  try {
+    const parts = readDistcp(Buffer.concat(chunks));
+    const inCheckpoint = (relative: string) => `${directoryOf(name)}${relative}`;
+    return { parts: parts.map((part) => ({ ...part, file: inCheckpoint(part.file) })), bytesRead: sizeBytes };
+  } catch (error) {
+    if (error instanceof PickleProblem) return { parts: [], problem: error.message, bytesRead: sizeBytes };
+    throw error;
+  }
+}
+
+/**
+ * Finds the first byte of a part. Reads the two ends of its archive. `InvalidArgument`: it is not
+ * as `torch.save` writes it. `Unsupported`: the elements are not in C order.
+ */
+export async function placeOfPart(source: RandomSource, part: ArchivedPart): Promise<number> {
+  try {
+    return await findPart(source, part);
+  } catch (error) {
+    if (!(error instanceof PickleProblem)) throw error;
+    const why = `${nameOf(part)} is not read: ${error.message}`;
+    throw new CheckpointError('InvalidArgument', why, { context: { name: part.file } });
+  }
+}
+
+async function findPart(source: RandomSource, part: ArchivedPart): Promise<number> {
+  const { offsetBytes, lengthBytes } = part.archive;
+  if (offsetBytes + lengthBytes > source.sizeBytes) throw new PickleProblem('the file ends before it');
+  const read = (at: number, count: number) =>
+    readRange(source, offsetBytes + at, Math.min(count, lengthBytes - at));
+  const tailAt = Math.max(lengthBytes - TAIL_BYTES, 0);
+  const tail = await read(tailAt, TAIL_BYTES);
+  const directory = directoryIn(tail, lengthBytes);
+  const isInTail = directory.offsetBytes >= tailAt;
+  const files = filesIn(
+    isInTail
+      ? tail.subarray(directory.offsetBytes - tailAt).subarray(0, directory.lengthBytes)
+      : await read(directory.offsetBytes, Math.min(directory.lengthBytes, TAIL_BYTES)),
+  );
+  const find = (name: string) => {
+    const file = files.find((each) => each.name.endsWith(name));
+    if (file) return file;
+    throw new PickleProblem(`its archive has no ${name.slice(1)}`);
+  };
+  const dataOf = async ({ headerBytes }: { readonly headerBytes: number }) =>
+    headerBytes + lengthOfLocal(await read(headerBytes, LOCAL_BYTES));
+  const pickle = find('/data.pkl');
+  if (pickle.sizeBytes > TAIL_BYTES) throw new PickleProblem(`its data.pkl has ${pickle.sizeBytes} bytes`);
+  const tensor = savedTensor(await read(await dataOf(pickle), pickle.sizeBytes));
+  if (String(tensor.shape) !== String(part.shape))
+    throw new PickleProblem(`it has the shape [${tensor.shape}], and the metadata say [${part.shape}]`);
+  if (!isInOrder(tensor))
+    throw new CheckpointError(
+      'Unsupported',
+      `${nameOf(part)} has the strides [${tensor.strides}]; only elements in C order are read`,
+    );
+  const data = find(`/data/${tensor.storage}`);
+  const count = part.shape.reduce((product, side) => product * side, 1);
+  const itemBytes = count === 0 ? 0 : part.sizeBytes / count;
+  const startBytes = tensor.offset * itemBytes;
+  if (startBytes + part.sizeBytes > data.sizeBytes) throw new PickleProblem('its archive has too few bytes');
+  return offsetBytes + (await dataOf(data)) + startBytes;
+}
+
+function nameOf({ name, offsets, file }: ArchivedPart): string {
+  return `part [${offsets}] of tensor ${shown(name)} in ${shown(file)}`;
+}
+
+async function readRange(
+  source: RandomSource,
+  offsetBytes: number,
+  lengthBytes: number,
+): Promise<Uint8Array> {
+  if (lengthBytes < 0) throw new PickleProblem('its archive names a place behind its end');
+  const bytes = new Uint8Array(lengthBytes);
+  await source.readInto(offsetBytes, bytes);
+  return bytes;
+}
+
+/** With its last slash; empty: the checkpoint itself. */
+function directoryOf(name: string): string {
+  return name.slice(0, name.lastIndexOf('/') + 1);
+}
