@@ -35,7 +35,9 @@ const place = (name: string) => join(directory, name);
 test('says what it wrote', async () => {
   const options = ['--prefix', 'model.', '--from', 'state*', '--also', 'config.json'];
   const { code, stdout } = await cli('export', URI, place('a'), ...options);
-  expect(stdout).toMatch(/^exported {2}version 7 {3}2 tensors {3}[\d.]+ KiB in 2 files .*every byte verified\n$/);
+  expect(stdout).toMatch(
+    /^exported {2}version 7 {3}2 tensors {3}[\d.]+ KiB in 2 files .*every byte verified\n$/,
+  );
   expect([code, (await readdir(place('a'))).sort()]).toEqual([0, ['config.json', 'model.safetensors']]);
 });
 
