@@ -50,7 +50,7 @@ export async function playKilledAndResumed(
     if (sent > sentMax)
       throw new Error(`${sent} of ${PART_COUNT} parts were sent again; ${SENT_BEFORE} had been sent before`);
     const began = answer.calls.filter((call) => call === 'beginUpload').length;
-    if (began > 0) throw new Error('the upload that was left was not gone on with');
+    if (began > 0) throw new Error('the upload that was left was not resumed');
   } finally {
     await Promise.all([killed.end(), next.end()]);
   }

@@ -93,7 +93,7 @@ export class StoreDestination implements Destination {
         const { code, message } = toCheckpointError(error);
         shared.logger.log(
           'info',
-          `"${name}": an upload that was left is not gone on with: ${code}: ${message}`,
+          `"${name}": an upload that was left cannot be resumed: ${code}: ${message}`,
         );
       }
     }
