@@ -6,7 +6,7 @@ import ctypes
 from typing import Any
 
 from . import _dtypes
-from ._arrays import (
+from ._array_source import (
     ArraySource,
     CopyInto,
     checked_address,

@@ -6,12 +6,10 @@ import logging
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Optional
+from typing import Optional, Protocol
 
+from ._events import Events
 from .errors import Fenced, HoldfastError
-
-if TYPE_CHECKING:
-    from ._writer import Writer
 
 log = logging.getLogger("holdfast")
 
@@ -21,7 +19,21 @@ _LOOK_SECONDS = 5.0
 _TURN_SECONDS = 1.0
 
 
-def keep(writer: Writer) -> threading.Thread:
+class Kept(Protocol):
+    """The part of a ``Writer`` that its thread uses."""
+
+    events: Optional[Events]
+    has_left: bool
+
+    @property
+    def has_unfinished(self) -> bool: ...
+
+    def is_settled(self) -> bool: ...
+
+    def ensure(self, deadline: float) -> int: ...
+
+
+def keep(writer: Kept) -> threading.Thread:
     """Starts the thread of a writer. It sleeps until the agent ends the stream of events."""
     thread = threading.Thread(
         target=_watch, args=(weakref.ref(writer),), name="holdfast-keeper", daemon=True
@@ -30,9 +42,9 @@ def keep(writer: Writer) -> threading.Thread:
     return thread
 
 
-def _watch(reference: weakref.ref[Writer]) -> None:
+def _watch(reference: weakref.ref[Kept]) -> None:
     while True:
-        writer: Optional[Writer] = reference()
+        writer: Optional[Kept] = reference()
         if writer is None or writer.has_left:
             return
         if writer.is_settled() or not writer.has_unfinished:

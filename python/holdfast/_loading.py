@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional
 
 from . import _dtypes
-from ._arrays import checked_address, is_contiguous, is_numpy_scalar, optional_module
+from ._array_source import checked_address, is_contiguous, optional_module
+from ._arrays import is_numpy_scalar
 from ._reader import Reader, Version
 from ._safetensors import LENGTH_BYTES, Entry, header_bytes, parse_header
 from ._tensors import require_memory, require_plain_tensor, unresolved_marks

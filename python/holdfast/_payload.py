@@ -7,7 +7,8 @@ import os
 from operator import index
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Optional, SupportsIndex, Union
 
-from ._arrays import ArraySource, CopyInto, find_array
+from ._array_source import ArraySource, CopyInto
+from ._arrays import find_array
 from ._segments import Segment
 from .errors import InvalidArgument
 

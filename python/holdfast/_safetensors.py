@@ -6,7 +6,7 @@ import json
 from typing import Any, Iterable, Mapping, NamedTuple
 
 from . import _dtypes
-from ._arrays import ArraySource, count_of
+from ._array_source import ArraySource, count_of
 from .errors import Corrupt, InvalidArgument
 
 #: The format allows no longer header.

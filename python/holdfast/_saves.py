@@ -37,7 +37,7 @@ class Save:
         self.seals: Optional[Mapping[str, Any]] = None
         self.segments = [segment] if segment is not None else []
         self.fields: dict[str, Any] = {"state": "open", "durability": "none"}
-        #: Whether the caller knows of its failure, or has stopped it.
+        #: Whether the caller has learned of the failure, or has stopped the save.
         self.is_told = False
         self.failure: Optional[HoldfastError] = None
 
@@ -50,7 +50,7 @@ class Save:
         return self.state in FINAL_STATES
 
     def error(self) -> Optional[HoldfastError]:
-        """Why it was not committed. ``None``: it was, or it goes on."""
+        """Why the save was not committed. ``None``: it was committed, or is still in progress."""
         if not self.is_final or self.state == COMMITTED:
             return None
         told = self.fields.get("error")
@@ -64,14 +64,14 @@ class Save:
 
 
 def forgotten(save: Save) -> dict[str, Any]:
-    """The end of a save that the agent should know and does not."""
+    """The final state of a save that the agent no longer knows: its outcome is unknown."""
     message = f"the agent no longer knows the save of version {save.version}"
     error = {"code": "OutcomeUnknown", "message": message, "retryable": False}
     return {**save.fields, "state": "outcomeUnknown", "error": error}
 
 
 def refused(save: Save, error: HoldfastError) -> dict[str, Any]:
-    """The end of a save that an agent does not accept again."""
+    """The final state of a save that a new agent refused when it was handed over again."""
     told = {
         "code": error.code,
         "message": error.message,

@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, Mapping, Optional
+from typing import Any, Literal, Mapping, Optional
 
 from ._link import GRACE_SECONDS, Link, log
 from ._payload import Payload, check_metadata, check_metrics
@@ -25,8 +25,8 @@ from .errors import (
     Unavailable,
 )
 
-if TYPE_CHECKING:
-    from .run import WhenBusy
+#: What a save does while earlier saves still use both segments of this process.
+WhenBusy = Literal["wait", "skip", "raise"]
 
 _NEWS_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0

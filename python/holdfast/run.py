@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, Mapping, Optional, overload
 from ._link import Link
 from ._payload import DEFAULT_ARRAYS_NAME, FilePath, Payload, check_timeout, check_version
 from ._reader import Reader, Version, writable_bytes
-from ._saving import Saver, Staged, extras
+from ._saving import Saver, Staged, WhenBusy, extras
 from .checkpoint import Checkpoint, File, Restored
 from .errors import HoldfastError, InvalidArgument, TimedOut
 from .handle import Handle
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
-
-WhenBusy = Literal["wait", "skip", "raise"]
 
 _open_runs: weakref.WeakSet[Run] = weakref.WeakSet()
 

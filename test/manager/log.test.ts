@@ -1,9 +1,10 @@
 /** The history of a run: what it reads, and what it returns. */
 
-import { systemClock } from '@holdfast/core/contract';
+import { hasRun, systemClock } from '@holdfast/core/contract';
 import { MemoryStore, ObservedStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open, SETTINGS } from './memory-run.ts';
+import { keysOf } from './sweep-run.ts';
 
 const keyOf = (seq: number) => `catalog/${String(seq).padStart(20, '0')}.json`;
 
@@ -75,4 +76,29 @@ test('the newest of several damaged entries is named, even if it answers last', 
   };
   await using other = open(bucket, { store });
   expect(await failure(other.admin.log())).toContain(keyOf(newest));
+});
+
+describe('whether there is a run', () => {
+  test('it begins with its first writer, before the first checkpoint', async () => {
+    const bucket = newBucket();
+    await using manager = open(bucket);
+    expect(await hasRun(manager)).toBe(false);
+    await manager.join();
+    expect(await manager.latest()).toBeNull();
+    expect(await hasRun(manager)).toBe(true);
+  });
+
+  test('a lost catalog is an error, and not an absent run', async () => {
+    const bucket = newBucket();
+    await using manager = open(bucket);
+    await manager.save({ version: 1, buffers: { a: bytes(8, 1) } });
+    for (const key of keysOf(bucket, 'catalog/')) bucket.remove(key);
+    await using after = open(bucket);
+    expect(await failure(hasRun(after))).toContain('StoreRegressed');
+  });
+
+  test('a signal ends the question', async () => {
+    await using manager = open(newBucket());
+    expect(await failure(hasRun(manager, { signal: AbortSignal.abort() }))).toContain('Aborted');
+  });
 });

@@ -12,6 +12,7 @@ import {
   CheckpointError,
   type Clock,
   checkpointName,
+  hasRun,
   isCheckpointError,
   referenceText,
   throwIfAborted,
@@ -156,10 +157,7 @@ export async function listRun(
 
 /** Throws `NotFound` if no run was ever begun under this URI. The message names runs nearby. */
 export async function requireRun(manager: RunManager, uri: string, { signal }: CallOptions): Promise<void> {
-  const entries = await manager.admin.log({ limit: 1, signal });
-  if (entries.length > 0) return;
-  // This call distinguishes a lost catalog from a run that never existed.
-  if ((await manager.latest({ signal })) !== null) return;
+  if (await hasRun(manager, { signal })) return;
   // Only the message depends on it. Even if it fails, there is no run here.
   const runsBelow = await manager.admin.runsBelow({ signal }).catch(() => []);
   const names = runsBelow.length === 0 ? '' : `; below it are ${runsBelow.map(printable).join(', ')}`;

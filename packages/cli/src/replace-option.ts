@@ -3,10 +3,10 @@
  * `--replace=everything` asks.
  */
 
-import type { LeftDirectory, Replace, TargetOptions } from '@holdfast/core/contract';
+import type { LeftDirectory, ProgressEvent, Replace, TargetOptions } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 import { confirm, requirePerson } from './confirm.ts';
-import { formatPlural, printable } from './format.ts';
+import { formatBytes, formatPlural, printable } from './format.ts';
 import { flag, flagOrWord } from './option.ts';
 import { parseReplace } from './values.ts';
 
@@ -22,6 +22,14 @@ export const REPLACE_OPTIONS = [replace, apply] as const;
 /** On stderr: an old directory stays beside the new one. */
 export function tellLeft(call: Call, { path, reason }: LeftDirectory): void {
   call.messages.warn(`holdfast: the old directory ${printable(path)} stays: ${printable(reason)}`);
+}
+
+/** The permanent line of a call that fills a directory: the version, and where its files go. */
+export function fillingHeadline(event: ProgressEvent, call: Call): string | null {
+  if (event.type === 'left') tellLeft(call, event);
+  if (event.type !== 'planned') return null;
+  const destination = printable(call.subject.path as string);
+  return `version ${event.version} → ${destination}   ${formatPlural(event.fileCount, 'file')}   ${formatBytes(event.sizeBytes)}`;
 }
 
 const OTHERWISE = 'pass --apply too if all of it may be deleted';

@@ -17,7 +17,7 @@ export interface CopyRange {
 
 export interface CopyPlan {
   readonly partSizeBytes: number;
-  /** All of one size but the last, which is hardly smaller. */
+  /** All but the last have `partSizeBytes`. The last is at most a few bytes smaller. */
   readonly ranges: readonly CopyRange[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Which parameter server holds what. Same results as ElasticDL's hash_utils in Python and in Go,
- * except that the Go version loses negative ids.
+ * Computes which parameter server holds a variable or a row. The results are those of ElasticDL's
+ * hash_utils in Python and in Go, except that the Go version loses negative ids.
  */
 
 import { createHash } from 'node:crypto';

@@ -16,13 +16,14 @@ class CheckpointCallback(TrainerCallback):
     """Saves each checkpoint of a Trainer to a run, as the version of its step.
 
     The Trainer writes its directory ``checkpoint-N`` as always. Then all ranks wait for each other,
-    and one process of each node hands the files to the agent, which has opened them when the
-    training goes on. So ``save_total_limit`` may remove the directory at once. Together they are
-    one checkpoint: it is committed when all nodes have delivered. Metrics of the step go with it.
+    and one process of each node hands the files to the agent. The agent opens them before the
+    training continues, so ``save_total_limit`` may remove the directory at once. The files of all
+    nodes are one checkpoint, which is committed when all nodes have delivered. The metrics of the
+    step are saved with it.
 
-    ``uri``: the run. ``remove_local``: removes a directory when its version is committed, but
-    for the best model and the directory of ``resume``. ``save_timeout``: seconds from a save to
-    its commit; ``None``: as the agent is configured. Other ``options`` are those of
+    ``uri``: the run. ``remove_local``: removes a directory when its version is committed, except
+    that of the best model and that of ``resume``. ``save_timeout``: seconds from a save to its
+    commit; ``None``: as the agent is configured. Other ``options`` are those of
     ``holdfast.connect``.
 
     A save that fails is raised at the next save or at the end of the training, on all ranks. The

@@ -13,7 +13,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .. import _dtypes
-from .._arrays import ArraySource, CopyInto
+from .._array_source import ArraySource, CopyInto
 from .._payload import Payload
 from .._tensors import require_memory
 from ..errors import InvalidArgument

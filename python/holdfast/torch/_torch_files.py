@@ -7,7 +7,7 @@ from typing import Any, Iterator
 
 import torch
 
-from .._arrays import CopyInto
+from .._array_source import CopyInto
 from ..errors import Unexpected
 
 

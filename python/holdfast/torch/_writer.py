@@ -19,10 +19,10 @@ from torch.futures import Future
 from .._attempt import attempt as shared_attempt
 from .._connect import connect
 from .._payload import Payload
-from .._saving import Staged, extras
+from .._saving import Staged, WhenBusy, extras
 from ..errors import HoldfastError, InvalidArgument
 from ..handle import Handle
-from ..run import Run, WhenBusy
+from ..run import Run
 from . import _records
 from ._checks import Results, check_complete, check_covered, check_own, check_versions
 from ._group import ranks_of

@@ -1,7 +1,7 @@
 /**
  * Checkpoints of one run that trainers read, each with its lease. A trainer reads by many requests,
- * so a checkpoint is held for a while after each: the rules of retention take nothing away from a
- * trainer that has begun, and only the first request looks it up and takes a lease.
+ * so a checkpoint stays held for a while after each. Only the first request looks it up and takes a
+ * lease, and retention removes no checkpoint that a trainer has begun to read.
  */
 
 import {

@@ -1,6 +1,7 @@
 import {
   CheckpointError,
   type CheckpointSummary,
+  hasRun,
   type ListCheckpointsOptions,
   type RunManager,
 } from '@holdfast/core';
@@ -16,9 +17,7 @@ export async function listRun(
 ): Promise<CheckpointSummary[]> {
   const summaries = await manager.list(options);
   if (summaries.length > 0) return summaries;
-  const entries = await manager.admin.log({ limit: 1 });
-  // `latest` distinguishes a lost catalog from a run that never existed.
-  if (entries.length > 0 || (await manager.latest()) !== null) return summaries;
+  if (await hasRun(manager, options)) return summaries;
   throw new CheckpointError('NotFound', `there is no run at ${uri}; a run begins with its first writer`, {
     context: { uri },
   });

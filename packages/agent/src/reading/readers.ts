@@ -1,4 +1,4 @@
-/** Managers that only read, one for each run. They close when they were not used for a while. */
+/** Managers that only read, one for each run. A manager closes after ten minutes without use. */
 
 import type { Checkpoint, Clock, RunManager } from '@holdfast/core';
 import { HeldCheckpoints, type Wanted } from './held-checkpoints.ts';
@@ -30,17 +30,17 @@ export class Readers {
     return this.#use(uri, (manager) => work(manager));
   }
 
-  /** See `HeldCheckpoints`. */
+  /** As `HeldCheckpoints.read`, on the manager of the run. */
   read<T>(wanted: Wanted, work: (checkpoint: Checkpoint) => Promise<T>): Promise<T> {
     return this.#use(wanted.uri, (manager, held) => held.read(manager, wanted, work));
   }
 
-  /** See `HeldCheckpoints`. */
+  /** As `HeldCheckpoints.describe`, on the manager of the run. */
   describe<T>(wanted: Wanted, work: (checkpoint: Checkpoint) => Promise<T>): Promise<T> {
     return this.#use(wanted.uri, (manager, held) => held.describe(manager, wanted, work));
   }
 
-  /** Closes those that were not used for a while; `all`: every one. */
+  /** Closes the managers that were not used for ten minutes. `all`: closes every manager. */
   async closeIdle(all = false): Promise<void> {
     const until = this.#clock.monotonicMs() - IDLE_MS;
     for (const [uri, reader] of [...this.#readers]) {

@@ -128,9 +128,9 @@ const READ_CALLS = {
       return summaryOf(summary as CheckpointSummary);
     });
   },
-  versions: async (agent, { query }) => {
+  versions: async (agent, { query, signal }) => {
     const { uri, limit } = query as z.infer<typeof shapes.versionsQuery>;
-    const options = limit === undefined ? {} : { limit: Number(limit) };
+    const options = { limit: numberOf(limit), signal };
     const versions = await agent.readers.use(uri, (manager) => listRun(manager, uri, options));
     return { versions: versions.map(summaryOf) };
   },

@@ -1,4 +1,4 @@
-import type { ExportTensorsResult, ProgressEvent } from '@holdfast/core/contract';
+import type { ExportTensorsResult } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import {
   buffer,
@@ -8,13 +8,13 @@ import {
   givenVersion,
   workers,
 } from '../common-options.ts';
-import { formatBytes, formatPlural, printable } from '../format.ts';
+import { formatBytes, formatPlural } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { value, valueList } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
-import { confirmedReplace, REPLACE_OPTIONS, tellLeft } from '../replace-option.ts';
+import { confirmedReplace, fillingHeadline, REPLACE_OPTIONS } from '../replace-option.ts';
 import { parseSize } from '../values.ts';
 
 const asText = (text: string) => text;
@@ -68,7 +68,7 @@ async function runExport(call: Call): Promise<CommandResult> {
   const beganMs = call.clock.monotonicMs();
   const result = await withRun(call, { uri, isPatient: true }, async (manager) => {
     const replace = await confirmedReplace(call, directory);
-    await call.reporter.begin({ verb: 'exported', headline: (event) => headline(event, call) });
+    await call.reporter.begin({ verb: 'exported', headline: (event) => fillingHeadline(event, call) });
     return expectingRun(call, manager, () =>
       manager.admin.exportTensors({
         version: givenVersion(call),
@@ -84,16 +84,6 @@ async function runExport(call: Call): Promise<CommandResult> {
     );
   });
   return describe(result, call, call.clock.monotonicMs() - beganMs);
-}
-
-function headline(event: ProgressEvent, call: Call): string | null {
-  if (event.type === 'left') {
-    tellLeft(call, event);
-    return null;
-  }
-  if (event.type !== 'planned') return null;
-  const destination = printable(call.subject.path as string);
-  return `version ${event.version} → ${destination}   ${formatPlural(event.fileCount, 'file')}   ${formatBytes(event.sizeBytes)}`;
 }
 
 function describe(result: ExportTensorsResult, call: Call, durationMs: number): CommandResult {

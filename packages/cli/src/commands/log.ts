@@ -1,8 +1,8 @@
-import { CheckpointError, checkpointName, type LogEntry } from '@holdfast/core/contract';
+import { checkpointName, type LogEntry } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { formatAge, formatPlural, formatVersions, printable } from '../format.ts';
 import { jsonId, jsonTime, toJson } from '../json.ts';
-import { withRun } from '../open-run.ts';
+import { requireRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { value } from '../option.ts';
 import { renderTable } from '../table.ts';
@@ -32,9 +32,7 @@ async function runLog(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const entries = await withRun(call, { uri }, async (manager) => {
     const found = await manager.admin.log({ limit: call.get(limit) ?? LIMIT_DEFAULT, signal: call.signal });
-    const store = call.subject.uri as string;
-    if (found.length === 0)
-      throw new CheckpointError('NotFound', `no run at ${store}`, { context: { store, run: 'missing' } });
+    if (found.length === 0) await requireRun(manager, call.subject.uri as string, call);
     return found;
   });
   return {

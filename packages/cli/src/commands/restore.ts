@@ -14,14 +14,14 @@ import {
   givenVersion,
   workers,
 } from '../common-options.ts';
-import { formatBytes, formatPlural, printable } from '../format.ts';
+import { formatBytes, printable } from '../format.ts';
 import { JOB_OPTIONS, jobOfLife, VoidedWarnings } from '../job.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { expectingRun, nothingToLoad, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { flag, value, valueList } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
-import { confirmedReplace, REPLACE_OPTIONS, tellLeft } from '../replace-option.ts';
+import { confirmedReplace, fillingHeadline, REPLACE_OPTIONS } from '../replace-option.ts';
 import { parseChoice } from '../values.ts';
 
 const only = valueList(
@@ -138,13 +138,7 @@ function headline(event: ProgressEvent, call: Call): string | null {
     );
     return null;
   }
-  if (event.type === 'left') {
-    tellLeft(call, event);
-    return null;
-  }
-  if (event.type !== 'planned') return null;
-  const destination = printable(call.subject.path as string);
-  return `version ${event.version} → ${destination}   ${formatPlural(event.fileCount, 'file')}   ${formatBytes(event.sizeBytes)}`;
+  return fillingHeadline(event, call);
 }
 
 function describe(result: RestoreResult, call: Call, durationMs: number): CommandResult {

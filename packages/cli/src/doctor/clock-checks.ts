@@ -8,7 +8,7 @@ import type { Probe } from './probe.ts';
 
 const SAMPLES = 5;
 const SKEW_MS_MAX = 60_000;
-/** Stores with whole seconds tell the times of two requests up to a second wrong. */
+/** Both times that are compared may be rounded to whole seconds, so each is up to a second off. */
 const OBJECT_SKEW_MS_MAX = 2000;
 
 export const clockChecks: readonly Check[] = [
@@ -76,7 +76,7 @@ async function takeSample({ clock, prefix }: Probe, client: PatientClient): Prom
 
 const TWO_CLOCKS = {
   meaning: 'checkpoints are safe, but ages are shown wrong, and rules by age count by the wrong clock',
-  advice: 'look for a proxy that changes the `Date` of answers, and have it leave that alone',
+  advice: 'look for a proxy that changes the header `Date` of answers, and configure it not to',
 };
 
 function twoClocks(aheadMs: number): string {
@@ -84,7 +84,10 @@ function twoClocks(aheadMs: number): string {
   return `answers are ${formatBriefDuration(Math.abs(aheadMs))} ${side} the times of objects`;
 }
 
-/** `aheadMs`: the time of a listing minus that of an object in it which was made just before. */
+/**
+ * Creates an object and lists it. `aheadMs`: the time of the listing minus the object's creation
+ * time. `isSame`: the difference is no larger than one clock explains.
+ */
 async function compareAnswers(
   probe: Probe,
   client: PatientClient,

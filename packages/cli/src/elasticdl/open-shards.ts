@@ -10,6 +10,7 @@ import {
   type Checkpoint,
   CheckpointError,
   type CheckpointReference,
+  hasRun,
   isCheckpointError,
   type RunManager,
 } from '@holdfast/core/contract';
@@ -89,8 +90,7 @@ async function withRunAt<T>(
 ): Promise<{ readonly result: T } | null> {
   const uri = isUri(from) ? from : pathToFileURL(resolve(from)).href;
   return withRun(call, { uri, isPatient }, async (manager) => {
-    const isRun = (await manager.admin.log({ limit: 1, signal: call.signal })).length > 0;
-    return isRun ? { result: await use(manager) } : null;
+    return (await hasRun(manager, call)) ? { result: await use(manager) } : null;
   });
 }
 

@@ -95,6 +95,20 @@ export interface RunAdmin extends AnnotationCalls, ExportCalls, HistoryCalls, Re
 }
 
 /**
+ * Whether a run was ever begun here. A run begins with its first writer, so it may have no
+ * checkpoint. `StoreRegressed`: the catalog of the run was lost. Cost: that of `log` with a limit
+ * of 1; if there is no run, also that of `latest`.
+ */
+export async function hasRun(
+  manager: Pick<RunManager, 'latest'> & { readonly admin: Pick<RunAdmin, 'log'> },
+  { signal }: CallOptions = {},
+): Promise<boolean> {
+  const entries = await manager.admin.log({ limit: 1, signal });
+  // `latest` distinguishes a lost catalog from a run that was never begun.
+  return entries.length > 0 || (await manager.latest({ signal })) !== null;
+}
+
+/**
  * The manager of a run in an object store. `createCheckpointManager` and `openCheckpointManager`
  * return it. Calls that take a `RunManager` as an argument accept only one that this copy of
  * Holdfast has opened. Another implementation of the interface is `InvalidArgument`.

@@ -1,6 +1,7 @@
 /**
- * Threads that hash, send and receive bytes in memory that they share with this thread. The memory
- * knows them, so a store finds them by the bytes that it is given.
+ * Threads that hash, send and receive bytes in memory that they share with this thread. A table of
+ * the process leads from shared memory to its threads. So a store finds the threads by the bytes
+ * that a caller passes to it.
  */
 
 /** One end of a channel to a service in a worker; a `MessagePort` of Node. */
@@ -26,11 +27,11 @@ export interface TransferWorkers {
 /** A registered symbol: every copy of the package finds the same map. */
 const WORKERS = Symbol.for('holdfast.transfer-workers');
 
-const ofProcess = globalThis as { [WORKERS]?: WeakMap<ArrayBufferLike, TransferWorkers> };
-ofProcess[WORKERS] ??= new WeakMap();
-const byMemory = ofProcess[WORKERS];
+const globals = globalThis as { [WORKERS]?: WeakMap<ArrayBufferLike, TransferWorkers> };
+globals[WORKERS] ??= new WeakMap();
+const byMemory = globals[WORKERS];
 
-/** From now on work on this memory may be done by `workers`; `undefined`: no longer. */
+/** Lets `workers` do work on this memory from now on. `undefined`: no threads may do it any more. */
 export function setWorkersOf(memory: ArrayBufferLike, workers: TransferWorkers | undefined): void {
   if (workers === undefined) byMemory.delete(memory);
   else byMemory.set(memory, workers);

@@ -75,8 +75,8 @@ test('a file of more than 4 GiB has its sizes in an extra field, behind others',
   const wide = entry('a/data/0', [0xffffffff, 0xffffffff, 0xffffffff], extra);
   const small = entry('a/data.pkl', [150, 150, 0], Buffer.alloc(0));
   expect(filesIn(Buffer.concat([small, wide]))).toEqual([
-    { name: 'a/data.pkl', sizeBytes: 150, headerBytes: 0 },
-    { name: 'a/data/0', sizeBytes: LARGE, headerBytes: LARGE + 1 },
+    { name: 'a/data.pkl', sizeBytes: 150, headerOffsetBytes: 0 },
+    { name: 'a/data/0', sizeBytes: LARGE, headerOffsetBytes: LARGE + 1 },
   ]);
   const without = entry('a', [0xffffffff, 1, 1], Buffer.alloc(0));
   expect(() => filesIn(without)).toThrow('it does not have its 64-bit sizes');

@@ -7,6 +7,7 @@
 import { areCounts } from './bounded-json.ts';
 import { PickledObject, PickledReference, PickleProblem, readPickle } from './pickle.ts';
 
+// Signatures and sizes of the records of a ZIP file. `64` marks those for large archives.
 const END = 0x06054b50;
 const END_BYTES = 22;
 const END_64_LOCATOR = 0x07064b50;
@@ -17,30 +18,31 @@ const ENTRY_BYTES = 46;
 const LOCAL = 0x04034b50;
 export const LOCAL_BYTES = 30;
 const EXTRA_64 = 1;
+/** In a field of 32 bits: the value is in a field of 64 bits elsewhere. */
 const IN_64 = 0xffffffff;
 
 /** A file in the archive. */
 export interface ArchivedFile {
   readonly name: string;
   readonly sizeBytes: number;
-  /** Place of its local header in the archive. */
-  readonly headerBytes: number;
+  /** Offset of its local header in the archive. */
+  readonly headerOffsetBytes: number;
 }
 
-/** What the end of an archive says. */
+/** Where the central directory of an archive lies. It lists the files. */
 export interface Directory {
   readonly offsetBytes: number;
   readonly lengthBytes: number;
 }
 
 /**
- * Finds the directory. `tail`: the last bytes of the archive, which has `archiveBytes`. Throws
- * `PickleProblem`.
+ * Finds the central directory. `tail`: the last bytes of the archive. `archiveBytes`: size of the
+ * whole archive. Throws `PickleProblem`.
  */
 export function directoryIn(tail: Uint8Array, archiveBytes: number): Directory {
   const view = viewOf(tail);
   const at = tail.byteLength - END_BYTES;
-  // PyTorch writes no comment behind it.
+  // PyTorch writes no comment, so the end record is the last.
   if (at < 0 || view.getUint32(at, true) !== END) throw notArchive('its end');
   const [lengthBytes, offsetBytes] = [view.getUint32(at + 12, true), view.getUint32(at + 16, true)];
   const directory =
@@ -62,7 +64,7 @@ function directory64(view: DataView, endAt: number, archiveBytes: number): Direc
   };
 }
 
-/** Throws `PickleProblem`. */
+/** The entries of a central directory. Throws `PickleProblem`. */
 export function filesIn(directory: Uint8Array): ArchivedFile[] {
   const view = viewOf(directory);
   const files: ArchivedFile[] = [];
@@ -84,7 +86,7 @@ export function filesIn(directory: Uint8Array): ArchivedFile[] {
   return files;
 }
 
-/** Sizes and places of 4 GiB and more are in an extra field, in this order. */
+/** Sizes and offsets of 4 GiB and more are in an extra field: size, stored size, offset. */
 function sizesOf([stored, plain, header]: readonly [number, number, number], extra: Uint8Array) {
   const view = viewOf(extra);
   let wide = extra.byteLength;
@@ -101,7 +103,7 @@ function sizesOf([stored, plain, header]: readonly [number, number, number], ext
   };
   const plainBytes = next(plain);
   next(stored);
-  return { sizeBytes: plainBytes, headerBytes: next(header) };
+  return { sizeBytes: plainBytes, headerOffsetBytes: next(header) };
 }
 
 /** Bytes from the local header of a file to its first byte. Throws `PickleProblem`. */

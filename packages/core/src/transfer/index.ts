@@ -1,6 +1,6 @@
 /**
- * Moves bytes. This is the only folder that starts concurrent work.
- * `docs/decisions/0003-transfer.md` gives the reasons for its design.
+ * The only folder that moves payload: it shares memory, connections and retries among all
+ * transfers. `docs/decisions/0003-transfer.md` gives the reasons for its design.
  */
 
 export { repeatDelayMs } from '../contract/repeat-delay.ts';

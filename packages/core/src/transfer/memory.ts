@@ -23,14 +23,14 @@ export interface TransferMemoryOptions {
   readonly logger?: Logger | undefined;
 }
 
-/** Settings are checked elsewhere. */
+/** `completeSettings` checks the settings. */
 const OPTIONS: Rules<TransferMemoryOptions> = { settings: () => undefined, logger: optional(aLogger) };
 
 /** What all transfers of one `Transfers` take their buffers and threads from. */
 export interface MemoryInUse {
   readonly pool: BufferPool;
   readonly workers: Workers;
-  /** When the transfers have ended. Does nothing to memory that is shared. */
+  /** Call it once the transfers have ended. Memory that several managers share stays open. */
   release(): void;
 }
 

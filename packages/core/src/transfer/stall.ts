@@ -1,7 +1,7 @@
 /**
- * A limit on silence. A call that was told to stop still uses its buffer until it settles. So
- * stopping is followed by a wait. A call that does not end within that wait is abandoned together
- * with its buffer.
+ * Limits how long a request may be silent. A call that was told to stop may use its buffer until it
+ * settles, so its end is waited for. A call that does not end in time is abandoned, together with
+ * its buffer.
  */
 
 import {

@@ -77,8 +77,8 @@ export class StoreDestination implements Destination {
   }
 
   /**
-   * Resumes the first left upload that can be resumed. The reason why another cannot does not
-   * matter, because then all bytes are sent.
+   * Resumes the first left upload that can be resumed. The errors of others are only logged: if no
+   * upload can be resumed, all bytes are sent.
    */
   async #resume(partSizeBytes: number, sizeBytes: number): Promise<PartsDestination | null> {
     const { takeLeft, name } = this.#item;

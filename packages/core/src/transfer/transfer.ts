@@ -41,7 +41,10 @@ const TIDY_TIMEOUT_MS_MIN = 50;
  * All requests of a transfer, and those that tidy up after it, have ended this long after `letGo`.
  */
 const LET_GO_MS = 800;
-/** Second requests for the same bytes come in addition to the turns, so only few are allowed. */
+/**
+ * A hedge is a second request for the same bytes. It is sent beyond the limit of concurrent
+ * requests, so only few are allowed.
+ */
 const HEDGES_MAX = 2;
 const HEDGE_SHARE_MAX = 0.05;
 
@@ -62,7 +65,7 @@ export interface CallExtras<T> {
 export class Transfer implements ActiveTransfer {
   readonly shared: Shared;
   readonly options: TransferOptions;
-  /** Resolves when nothing of this call is in progress any more. */
+  /** Resolves when nothing of this transfer is in progress any more. */
   readonly finished: Promise<void>;
   readonly #controller = new AbortController();
   readonly #turns: LimitFunction;
@@ -363,8 +366,8 @@ export class FileTurns {
   #settle: (() => void) | undefined;
 
   /**
-   * `hasParts`: the file needs more than one request. `among`: takes the turns; default: the
-   * transfer.
+   * `hasParts`: the file needs more than one request. `among`: where the requests queue for their
+   * turns, by default the transfer.
    */
   constructor(transfer: Transfer, hasParts: boolean, among: Pick<Transfer, 'turn' | 'partTurn'> = transfer) {
     this.#transfer = transfer;

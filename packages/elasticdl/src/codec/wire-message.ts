@@ -8,10 +8,7 @@ import { NAME_BYTES_MAX, SHORT_BYTES_MAX } from './limits.ts';
 import { quoted } from './read-errors.ts';
 import { type FieldHeader, WIRE, type WireCursor } from './wire-cursor.ts';
 
-/**
- * Kept values of consecutive varints: a shape has no more, and anything longer is ids, which are
- * not read here.
- */
+/** Values kept of consecutive varints. A shape has fewer. Longer lists are ids, read elsewhere. */
 const VALUES_MAX = 255;
 /**
  * Limit for one message. No form has more than 17 fields; only ids in many runs could exceed that,
@@ -84,7 +81,7 @@ export async function readFields(cursor: WireCursor, endBytes: number, nesting: 
   return fields;
 }
 
-/** Name of the entry for messages, once it is known; the start only if it is long. */
+/** Name of an entry, for error messages: its first 1,024 bytes. `null`: this is not its name. */
 function nameOf(field: BytesField): string | null {
   const bytes = field.number === 1 ? field.bytes?.subarray(0, 1024) : undefined;
   return bytes?.every((byte) => byte >= 0x20) ? quoted(new TextDecoder().decode(bytes)) : null;

@@ -1,5 +1,6 @@
 /**
- * `commit()`: finishes a version that all writers have delivered, for all of them or for one life.
+ * `commit()`: commits a version that all writers have delivered. A caller may require that the
+ * commit has the files of one life of a writer.
  */
 
 import type { CommitWaitOptions, VersionInput, WriterPosition } from '../../contract/checkpoint-manager.ts';
@@ -47,7 +48,7 @@ export async function finishVersion(
     options.version === undefined ? await highestDelivered(run, head, signal) : toVersion(options.version);
   const { answer: committed } = await run.catalog.ask(({ state }) => findByVersion(state, version), signal);
   if (committed) {
-    if (as) await assertOf(run, committed, as, signal);
+    if (as) await assertHasFilesOf(run, committed, as, signal);
     return committed;
   }
   const { lineage, epoch } = head.state;
@@ -83,9 +84,10 @@ async function receiptOf(
 }
 
 /**
- * `Conflict`: the commit has the files of another life of this writer, or its life is not known.
+ * `Conflict`: the commit has the files of another life of this writer, or the record that tells
+ * which life it was is deleted.
  */
-async function assertOf(
+async function assertHasFilesOf(
   run: RunContext,
   committed: CatalogCheckpoint,
   { life, writer }: LifeInAttempt,

@@ -47,7 +47,10 @@ export interface Attempt {
  */
 export interface TakeoverMemory extends SendMemory {
   readonly id: string;
-  /** The takeover was seen in the catalog. From then on the attempt owns the run, or has passed. */
+  /**
+   * The takeover was seen in the catalog. From then on the attempt owns the run, or a newer attempt
+   * has taken it over.
+   */
   isDone: boolean;
 }
 
@@ -90,8 +93,8 @@ interface Joining {
   readonly check?: ((state: State) => void) | undefined;
   readonly signal: AbortSignal | undefined;
   /**
-   * Receives what earlier processes delivered in vain. Finding that costs requests; without this
-   * callback, no request is sent.
+   * Receives what earlier lives of this writer delivered and no commit will have. Finding that
+   * costs requests. Without this callback they are not sent.
    */
   readonly onVoided?: OnVoided | undefined;
 }
@@ -190,7 +193,7 @@ async function takeOver(
   }
   if (result.kind === 'committed') takeover.isDone = true;
   const isOver = result.kind === 'unknown' && result.head && result.head.state.attempt !== attempt.id;
-  if (isOver && attempt.isDrawn) throw unknownTurn(run, result.head, attempt);
+  if (isOver && attempt.isDrawn) throw unknownTakeover(run, result.head, attempt);
   if (result.kind === 'unknown' && signal.aborted) {
     throw unknownDecision(run, `the takeover by attempt "${attempt.id}"`, result);
   }
@@ -231,7 +234,7 @@ export function fencedAttempt(run: RunContext, head: Head, attempt: Attempt): Ch
  * The takeover may have taken effect and passed. A second takeover would fence the attempt that
  * owns the run now.
  */
-function unknownTurn(run: RunContext, { state }: Head, attempt: Attempt): CheckpointError {
+function unknownTakeover(run: RunContext, { state }: Head, attempt: Attempt): CheckpointError {
   const others = `more than ${TXN_RING_LENGTH} decisions came between, and attempt "${state.attempt}" owns the run`;
   return new CheckpointError(
     'Fenced',

@@ -4,8 +4,8 @@ import type { Clock } from '../../contract/components.ts';
 import { abortError, CheckpointError } from '../../contract/errors.ts';
 
 /**
- * Made once, so that ending the timer of a decision does not create an error with a stack each
- * time.
+ * The reason by which a timer that is no longer needed is stopped. It is shared, because creating
+ * an error with its stack for each call would be slow.
  */
 const DONE = new CheckpointError('Aborted', 'the work was done in time');
 
@@ -53,12 +53,13 @@ export async function withDeadline<T>(
   }
 }
 
-/** How long a call that was stopped waits at most for the outcome of its request. */
+/** Longest time that a stopped call goes on reading the outcome of its request. */
 const LAST_LOOK_MS = 1000;
 
 /**
- * For the last look after a request that was acknowledged. Runs `work` with a signal that fires one
- * second after the caller's signal. A stop that comes after the decision then does not hide it.
+ * Runs `work`, which reads the outcome of a request that the store has acknowledged. Its signal
+ * fires one second after the caller's. So a call that is stopped just after its decision can still
+ * report the decision.
  */
 export async function withLastLook<T>(
   clock: Clock,

@@ -17,9 +17,12 @@ import {
 import { type RunContext, transferOptions } from '../run/index.ts';
 
 const METADATA = '.metadata';
-/** It is in memory as bytes and as what they describe, which takes some twenty times as much. */
+/** The file is parsed in memory. Its values take some twenty times the memory of its bytes. */
 const METADATA_BYTES_MAX = 16 * 1024 * 1024;
-/** The directory of an archive with one tensor has some 700 bytes, and the shape some 200. */
+/**
+ * Bytes read from the end of an archive, and the most read of its directory and of `data.pkl`. With
+ * one tensor these two have some 700 and 200 bytes.
+ */
 const TAIL_BYTES = 4096;
 
 export function isDistcp(name: string): boolean {
@@ -32,9 +35,9 @@ export function isDistcpMetadata(name: string): boolean {
 }
 
 export interface DescribedParts {
-  /** With the names of their files in the checkpoint. */
+  /** `file` is the name in the checkpoint, not the one relative to the `.metadata`. */
   readonly parts: readonly ArchivedPart[];
-  /** Why they are not read. */
+  /** Why the `.metadata` could not be read. There are no parts then. */
   readonly problem?: string | undefined;
   readonly bytesRead: number;
 }
@@ -64,8 +67,9 @@ export async function describedParts(
 }
 
 /**
- * Finds the first byte of a part. Reads the two ends of its archive. `InvalidArgument`: it is not
- * as `torch.save` writes it. `Unsupported`: the elements are not in C order.
+ * Offset in the file of the first byte of a part. Reads both ends of the part's archive.
+ * `InvalidArgument`: the archive has not the form that `torch.save` writes. `Unsupported`: the
+ * elements are not in C order.
  */
 export async function placeOfPart(source: RandomSource, part: ArchivedPart): Promise<number> {
   try {
@@ -96,8 +100,8 @@ async function findPart(source: RandomSource, part: ArchivedPart): Promise<numbe
     if (file) return file;
     throw new PickleProblem(`its archive has no ${name.slice(1)}`);
   };
-  const dataOf = async ({ headerBytes }: { readonly headerBytes: number }) =>
-    headerBytes + lengthOfLocal(await read(headerBytes, LOCAL_BYTES));
+  const dataOf = async ({ headerOffsetBytes }: { readonly headerOffsetBytes: number }) =>
+    headerOffsetBytes + lengthOfLocal(await read(headerOffsetBytes, LOCAL_BYTES));
   const pickle = find('/data.pkl');
   if (pickle.sizeBytes > TAIL_BYTES) throw new PickleProblem(`its data.pkl has ${pickle.sizeBytes} bytes`);
   const tensor = savedTensor(await read(await dataOf(pickle), pickle.sizeBytes));
@@ -131,7 +135,7 @@ async function readRange(
   return bytes;
 }
 
-/** With its last slash; empty: the checkpoint itself. */
+/** Directory of a file, with a final slash. Empty for a file at the top of the checkpoint. */
 function directoryOf(name: string): string {
   return name.slice(0, name.lastIndexOf('/') + 1);
 }

@@ -16,7 +16,7 @@ import { type RunContext, readRun } from '../run/index.ts';
 import { describedParts, isDistcp, isDistcpMetadata } from './distcp-files.ts';
 import { scanTensors } from './scan-tensors.ts';
 
-/** A header waits for the store, and may be large. */
+/** Reading a header is mostly waiting. More at once would hold too many large headers in memory. */
 const FILES_AT_ONCE = 16;
 
 export async function inspect(
@@ -61,10 +61,10 @@ async function inspectFile(
   return { said: { tensors, note: '' }, bytesRead };
 }
 
-/** What `.metadata` files say, by the names of files. */
+/** The contents of all `.metadata` files, by the names of the files that they describe. */
 interface Described {
   readonly tensors: ReadonlyMap<string, readonly InspectedTensor[]>;
-  /** Why a `.metadata` file is not read. */
+  /** Why a `.metadata` file could not be read, by its own name. */
   readonly notes: ReadonlyMap<string, string>;
   readonly bytesRead: number;
 }

@@ -1,0 +1,98 @@
+"""An array as bytes that can be copied into a segment, and the means of its readers."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple, Optional
+
+from . import _dtypes
+from ._tensors import without_memory
+from .errors import InvalidArgument, Unsupported
+
+CopyInto = Callable[[memoryview], None]
+
+
+class ArraySource(NamedTuple):
+    """An array that can be copied into a segment."""
+
+    #: As in a safetensors file.
+    dtype: str
+    shape: tuple[int, ...]
+    #: Copies the elements, little-endian and in C order, to the beginning of a view.
+    copy_into: CopyInto
+
+    @property
+    def size(self) -> int:
+        """Bytes of all elements."""
+        return count_of(self.shape) * _dtypes.ITEM_BYTES[self.dtype]
+
+
+def count_of(shape: tuple[int, ...]) -> int:
+    """Elements of an array with this shape."""
+    count = 1
+    for side in shape:
+        count *= side
+    return count
+
+
+def unknown_type(name: str, dtype: object) -> InvalidArgument:
+    return InvalidArgument(
+        f"array {name!r} has the type {dtype}, which safetensors does not have; "
+        f"accepted are {_dtypes.ACCEPTED}"
+    )
+
+
+def with_numpy(name: str, why: str) -> Any:
+    """The module ``numpy``."""
+    numpy = optional_module("numpy")
+    if numpy is None:
+        raise Unsupported(
+            f"array {name!r} {why}; install numpy, or pass a C-contiguous little-endian array"
+        )
+    return numpy
+
+
+def optional_module(name: str) -> Any:
+    """A module that this package does not require. ``None``: it is not installed."""
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+def checked_address(name: str, value: object, address: int, size: int) -> int:
+    """``InvalidArgument``: an array that has elements, and no address."""
+    if size > 0 and address == 0:
+        raise without_memory(name, value)
+    return address
+
+
+def raw_copy(owner: object, address: int, size: int) -> CopyInto:
+    """Copies from an address that stays valid as long as ``owner`` lives."""
+
+    def copy_into(target: memoryview) -> None:
+        from ._memory import copy_from_address
+
+        copy_from_address(target, address, size)
+        keep_alive(owner)
+
+    return copy_into
+
+
+def keep_alive(_owner: object) -> None:
+    """Keeps its argument alive until here."""
+
+
+def is_contiguous(
+    shape: tuple[int, ...], strides: Optional[tuple[int, ...]], item_bytes: int
+) -> bool:
+    """Whether the elements are in C order without gaps. ``strides`` in bytes; ``None`` means C order."""
+    if strides is None or 0 in shape:
+        return True
+    expected = item_bytes
+    for side, stride in zip(reversed(shape), reversed(strides)):
+        if side != 1 and stride != expected:
+            return False
+        expected *= side
+    return True
