@@ -34,7 +34,7 @@ export default defineConfig({
         test: {
           name: 'packages',
           isolate: false,
-          include: ['packages/{agent,elasticdl,local-files,store-*,stores,training,cli}/src/**/*.test.ts'],
+          include: ['packages/{agent,elasticdl,fleet,local-files,store-*,stores,training,cli}/src/**/*.test.ts'],
         },
       },
       {

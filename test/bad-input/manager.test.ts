@@ -138,6 +138,12 @@ const CALLS: readonly Row[] = [
     { ...VERSION_OR_LATEST, level: ['undefined', '0'], record: FLAG, quarantine: FLAG },
     OBJECT,
   ],
+  [
+    'overview',
+    (m, o) => m.admin.overview(o),
+    { signal: OPTIONAL, historyMs: OPTIONAL, findVerification: FLAG, listBegun: FLAG },
+    OBJECT,
+  ],
   ['log', (m, o) => m.admin.log(o), { signal: OPTIONAL, limit: OPTIONAL, commitOf: OPTIONAL }, OBJECT],
   [
     'annotate',

@@ -78,6 +78,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ANY_NODE,
   ],
 
+  'packages/fleet/src/': [...CORE, '@holdfast/stores'],
+
   'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
   // The library in one package: it only exports the other packages.
   'packages/holdfast/': ['@holdfast/core', '@holdfast/stores', '@holdfast/training', '@holdfast/elasticdl'],
@@ -85,6 +87,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...CORE,
     '@holdfast/agent',
     '@holdfast/elasticdl',
+    '@holdfast/fleet',
     '@holdfast/local-files',
     '@holdfast/stores',
     '@holdfast/testkit',

@@ -15,6 +15,7 @@ export {
 export {
   createThrottle,
   createTransferMemory,
+  listDirectories,
   listObjects,
   type ObjectOptions,
   openObjectSource,

@@ -17,6 +17,7 @@ export * from './json.ts';
 export * from './life.ts';
 export * from './object-key.ts';
 export * from './object-store.ts';
+export * from './overview.ts';
 export * from './ranges.ts';
 export * from './reference.ts';
 export * from './repeat-delay.ts';

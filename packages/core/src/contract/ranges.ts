@@ -11,6 +11,9 @@ const DAY_MS = 24 * 60 * 60_000;
 /** Maximum span of time in a rule or a grace: 100 years. */
 export const SPAN_MS_MAX = 36_525 * DAY_MS;
 
+/** Maximum time over which an overview counts attempts and fences. */
+export const HISTORY_MS_MAX = 366 * DAY_MS;
+
 /** Limits of the time to live of a read lease: 1 second and 30 days. */
 export const LEASE_TTL_MS_MIN = 1000;
 export const LEASE_TTL_MS_MAX = 30 * DAY_MS;

@@ -11,6 +11,7 @@ import type { ExportCalls } from './exporting.ts';
 import type { ForkOptions, ForkResult, HistoryCalls } from './history.ts';
 import type { MirrorOptions, MirrorResult } from './mirroring.ts';
 import type { CallOptions } from './object-store.ts';
+import type { OverviewCalls } from './overview.ts';
 import type { VerifyOptions, VerifyResult } from './reading.ts';
 import type { RetentionCalls } from './retention.ts';
 import type { UpkeepCalls } from './upkeep.ts';
@@ -41,7 +42,13 @@ export interface LogEntry {
 }
 
 /** The calls of `CheckpointManager` promise the same things; these keep its promises too. */
-export interface RunAdmin extends AnnotationCalls, ExportCalls, HistoryCalls, RetentionCalls, UpkeepCalls {
+export interface RunAdmin
+  extends AnnotationCalls,
+    ExportCalls,
+    HistoryCalls,
+    OverviewCalls,
+    RetentionCalls,
+    UpkeepCalls {
   /**
    * Copies committed checkpoints of another run to this one, one after the other, lowest version
    * first: payloads, receipts, manifest, and then the commit, into this run's own catalog. Nothing

@@ -29,6 +29,7 @@ import type {
 } from '../contract/history.ts';
 import { jsonReady } from '../contract/json.ts';
 import type { CallOptions } from '../contract/object-store.ts';
+import type { OverviewOptions, RunOverview } from '../contract/overview.ts';
 import type {
   CollectOptions,
   CollectResult,
@@ -40,7 +41,7 @@ import type { LogEntry, LogOptions, RunAdmin, RunManager } from '../contract/run
 import type { BegunVersion, FsckResult, RebuildOptions, RebuildResult } from '../contract/upkeep.ts';
 import { CALL_RULES, referenceOrLatest } from './call-rules.ts';
 import type { Calls } from './calls.ts';
-import { annotate, begun } from './commit/index.ts';
+import { annotate, begun, overview } from './commit/index.ts';
 import { collect, pin, planOnly, retention, setRetention, undelete, unpin } from './keep/index.ts';
 import { fsck, rebuildCatalog, releaseSkipped, verify } from './mend/index.ts';
 import { fork, mirror, rollback } from './move/index.ts';
@@ -113,6 +114,10 @@ export class Admin implements RunAdmin {
 
   async runsBelow(options: CallOptions = {}): Promise<readonly string[]> {
     return findRunsBelow(this.#run.records, this.#calls.bounded(options, CALL_RULES.call));
+  }
+
+  async overview(options: OverviewOptions = {}): Promise<RunOverview> {
+    return jsonReady(await overview(this.#run, this.#calls.bounded(options, CALL_RULES.overview)));
   }
 
   async log(options: LogOptions = {}): Promise<LogEntry[]> {

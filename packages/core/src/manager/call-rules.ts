@@ -50,7 +50,9 @@ import type {
 } from '../contract/history.ts';
 import { LIFE_ACCEPTED, lifeProblem } from '../contract/life.ts';
 import type { CallOptions } from '../contract/object-store.ts';
+import type { OverviewOptions } from '../contract/overview.ts';
 import {
+  HISTORY_MS_MAX,
   LEASE_TTL_MS_MAX,
   LEASE_TTL_MS_MIN,
   WATCH_INTERVAL_MS_MAX,
@@ -235,6 +237,12 @@ export const CALL_RULES = {
     ...call,
     limit: optional(wholeNumber(1, LOG_LIMIT_MAX)),
     commitOf: optional(commitId),
+  }),
+  overview: rules<OverviewOptions>({
+    ...call,
+    historyMs: optional(wholeNumber(1, HISTORY_MS_MAX)),
+    findVerification: optional(flag),
+    listBegun: optional(flag),
   }),
   annotate: rules<AnnotateOptions>({ ...wait, ...meta }),
   collect,

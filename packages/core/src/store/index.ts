@@ -14,3 +14,4 @@ export {
   type StoreCall,
   type StoreOperation,
 } from './observed-store.ts';
+export { StoreBelow } from './store-below.ts';

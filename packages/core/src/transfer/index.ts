@@ -19,6 +19,7 @@ export type {
   VerifyReport,
 } from './api.ts';
 export { bufferTarget } from './buffer-target.ts';
+export { directoriesBelow, LAST_CHARACTER, listDirectories } from './directories.ts';
 export { createTransferMemory, type TransferMemoryOptions } from './memory.ts';
 export { listObjects, type ObjectOptions, openObjectSource, withRecords } from './objects.ts';
 export type { TransferOptions, TransferParts } from './options.ts';

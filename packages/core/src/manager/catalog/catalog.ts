@@ -39,10 +39,17 @@ const ENTRIES_KEPT = 320;
 const PRUNE_EVERY = 64;
 const PRUNE_TIMEOUT_MS = 5000;
 
+/** An entry, and the time at which the store created it. */
+export interface ListedEntry {
+  readonly seq: number;
+  readonly createdAtMs: number;
+}
+
 export class Catalog {
   readonly #run: RunParts;
   #seen: Head = EMPTY_HEAD;
   #storeTimeMs = 0;
+  #listed: readonly ListedEntry[] = [];
   readonly #entries: DoubtfulNames<number>;
   readonly #pages: PageReader;
   readonly #row: CatalogRow;
@@ -111,6 +118,14 @@ export class Catalog {
     return this.#storeTimeMs;
   }
 
+  /**
+   * The entries of the last listing, oldest first: all that exist, unless an entry was seen before
+   * that listing.
+   */
+  get listed(): readonly ListedEntry[] {
+    return this.#listed;
+  }
+
   /** The newest entry that this process has read or written. */
   get seen(): Head {
     return this.#seen;
@@ -175,6 +190,7 @@ export class Catalog {
     const startAfter = afterSeq > 0 ? catalogKey(afterSeq) : undefined;
     const { found, storeTimeMs } = await this.#entries.list({ startAfter, signal });
     this.#storeTimeMs = storeTimeMs || this.#storeTimeMs;
+    this.#listed = found.map(({ object: { createdAtMs }, parsed }) => ({ seq: parsed, createdAtMs }));
     return found.map(({ parsed }) => parsed);
   }
 

@@ -14,4 +14,5 @@ export {
   type Membership,
   newAttempt,
 } from './join.ts';
+export { overview } from './overview.ts';
 export { deliver } from './write-receipt.ts';

@@ -2,7 +2,7 @@
 
 import type { CallOptions, ListOptions, ObjectStore } from '../../contract/object-store.ts';
 import { catalogPrefix, parseCatalogKey } from '../../format/index.ts';
-import { LAST_CHARACTER } from './version-listing.ts';
+import { LAST_CHARACTER } from '../../transfer/index.ts';
 
 const NAMES_MAX = 10;
 /** Maximum number of list pages of a search. */

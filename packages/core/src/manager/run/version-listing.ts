@@ -3,10 +3,8 @@
 import type { CheckpointId } from '../../contract/checkpoint-manager.ts';
 import type { ObjectInfo } from '../../contract/object-store.ts';
 import { parseCheckpointPrefix, versionsPrefix } from '../../format/index.ts';
+import { LAST_CHARACTER } from '../../transfer/index.ts';
 import type { RunParts } from '../records/index.ts';
-
-/** Appended to a directory, it sorts after every key below that directory. */
-export const LAST_CHARACTER = '\u{10ffff}';
 
 /** Returns whether more objects of this version are wanted. */
 type Visit = (object: ObjectInfo, id: CheckpointId | null, storeTimeMs: number) => boolean;

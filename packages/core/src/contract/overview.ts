@@ -1,0 +1,85 @@
+/** The facts of a run that a list of many runs shows. */
+
+import type { CheckpointSummary } from './checkpoint-facts.ts';
+import type { CallOptions } from './object-store.ts';
+import type { BegunVersion } from './upkeep.ts';
+
+export interface OverviewOptions extends CallOptions {
+  /**
+   * Time over which attempts and fences are counted, by the store's clock; 1 ms to 366 days.
+   * Default: one day.
+   */
+  readonly historyMs?: number | undefined;
+  /** Also find out when the newest verified checkpoint was verified. Default: false. */
+  readonly findVerification?: boolean | undefined;
+  /** Also list the saves in progress, as `begun` does. Default: false. */
+  readonly listBegun?: boolean | undefined;
+}
+
+/** Changes of ownership in the last time. */
+export interface RecentHistory {
+  /**
+   * The counts are complete from here on, milliseconds since 1970 by the store's clock. It is later
+   * than asked if the run is younger, or if the catalog no longer keeps the entries.
+   */
+  readonly sinceMs: number;
+  /** Attempts that took the run over. */
+  readonly attemptCount: number;
+  /**
+   * Takeovers that fenced an older attempt, and rollbacks. The restart of a single writer is not
+   * counted.
+   */
+  readonly fenceCount: number;
+}
+
+export interface RunOverview {
+  /** Number of the newest catalog entry: equal numbers mean equal facts. */
+  readonly seq: number;
+  readonly runId: string;
+  /** What a restart would load; `null`: nothing that can be loaded was committed. */
+  readonly latest: CheckpointSummary | null;
+  /** Number of writers of the present attempt. */
+  readonly worldSize: number;
+  readonly lineage: number;
+  readonly epoch: number;
+  readonly attempt: string;
+  /** Live checkpoints, those that a rollback left behind included. */
+  readonly liveCount: number;
+  /** Retired by retention, and not removed yet. */
+  readonly retiringCount: number;
+  readonly quarantinedCount: number;
+  /** Bytes that were sent for the checkpoints of the catalog. */
+  readonly storedBytes: number;
+  /**
+   * Bytes that they share with older checkpoints instead of sending them again. An older checkpoint
+   * may be removed by now; its bytes are then in no `storedBytes`.
+   */
+  readonly referencedBytes: number;
+  /** `null`: an older entry that is needed for it cannot be read. */
+  readonly history: RecentHistory | null;
+  /** The newest checkpoint of which every byte was verified; `null`: there is none. */
+  readonly verified: CheckpointSummary | null;
+  /**
+   * When `verified` was, milliseconds since 1970 by the store's clock. `null`: it was not asked for,
+   * or the catalog no longer keeps the entry.
+   */
+  readonly verifiedAtMs: number | null;
+  /** Lowest version first; `null`: not asked for. */
+  readonly begun: readonly BegunVersion[] | null;
+  /** The store's clock when the catalog was listed, milliseconds since 1970. */
+  readonly storeTimeMs: number;
+}
+
+export interface OverviewCalls {
+  /**
+   * What the catalog says of the run as a whole. No payload is listed or read. Changes nothing.
+   *
+   * Requests: those of `latest`, and one for each page of older checkpoints. One more if the run
+   * had a decision in the time of `historyMs`. Up to ten for `findVerification`, only if a
+   * checkpoint is verified. Those of `begun` for `listBegun`.
+   *
+   * `NotFound`: there is no run. `StoreRegressed`: its catalog is lost. `Corrupt`: the newest entry
+   * or a page is damaged, or the entry is of another run.
+   */
+  overview(options?: OverviewOptions): Promise<RunOverview>;
+}
