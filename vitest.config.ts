@@ -34,7 +34,9 @@ export default defineConfig({
         test: {
           name: 'packages',
           isolate: false,
-          include: ['packages/{agent,elasticdl,fleet,local-files,store-*,stores,training,cli}/src/**/*.test.ts'],
+          include: [
+            'packages/{agent,elasticdl,fleet,local-files,store-*,stores,training,cli}/src/**/*.test.ts',
+          ],
         },
       },
       {

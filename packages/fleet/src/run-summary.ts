@@ -28,8 +28,9 @@ export interface LatestSummary {
   /** By the store's clock. A copy has the time of its original. */
   readonly committedAtMs: number;
   /**
-   * Time since the commit when the catalog was read, both by the store's clock; not below 0. A wrong
-   * clock of this machine does not affect it. The present age is this plus the time since `asOfMs`.
+   * Time since the commit when the catalog was read, both by the store's clock; not below 0. A
+   * wrong clock of this machine does not affect it. The present age is this plus the time since
+   * `asOfMs`.
    */
   readonly ageMs: number;
   readonly sizeBytes: number;
@@ -103,7 +104,7 @@ export interface RunSummary {
   readonly savesInProgress: readonly SaveInProgress[] | null;
 }
 
-/** Where a run is. */
+/** The place of a run. */
 export interface RunPlace {
   readonly uri: string;
   readonly place: string;

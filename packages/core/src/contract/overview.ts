@@ -60,8 +60,8 @@ export interface RunOverview {
   /** The newest checkpoint of which every byte was verified; `null`: there is none. */
   readonly verified: CheckpointSummary | null;
   /**
-   * When `verified` was, milliseconds since 1970 by the store's clock. `null`: it was not asked for,
-   * or the catalog no longer keeps the entry.
+   * When `verified` was verified, milliseconds since 1970 by the store's clock. `null`: it was not
+   * asked for, or the catalog no longer keeps the entry.
    */
   readonly verifiedAtMs: number | null;
   /** Lowest version first; `null`: not asked for. */

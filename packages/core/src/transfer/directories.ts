@@ -10,11 +10,10 @@ export const LAST_CHARACTER = '\u{10ffff}';
 const DIRECTORIES_MAX = 1_000_000;
 
 /**
- * The names of the directories directly below `prefix`, which is empty or ends with '/'. A directory
- * is what comes before the next '/' in a key; an object directly below is none. Retried for a while
- * if a request fails. `InvalidArgument`: the prefix is invalid, or there are more than `countMax`
- * (default: a million). Cost: one request for each directory, and for each 1,000 objects between
- * directories.
+ * The names of the directories directly below `prefix`, which is empty or ends with '/': what comes
+ * before the next '/' in a key. Retried for a while if a request fails. `InvalidArgument`: the
+ * prefix is invalid, or there are more than `countMax` (default: a million). Cost: one request for
+ * each directory, and for each 1,000 objects between directories.
  */
 export async function listDirectories(
   store: ObjectStore,
