@@ -19,7 +19,7 @@ const DIST = join(HERE, 'dist');
 const ENTRY = `.holdfast-${process.pid}`;
 const PIECES = join(DIST, 'pieces');
 const PIECE_KEPT_MS = 24 * 60 * 60 * 1000;
-const LIBRARY = ['index', 'training', 'elasticdl'];
+const LIBRARY = ['index', 'training', 'elasticdl', 'opentelemetry'];
 const [mode, directory, ...programs] = process.argv.slice(2);
 const isPackage = mode === '--package';
 const isOfTests = mode === '--programs';

@@ -131,6 +131,7 @@ describe('holdfast alone, by npm install -g', () => {
 const LIBRARY_PROGRAM = `
 import { openStore, parseVersion } from 'holdfast';
 import { decodeShard } from 'holdfast/elasticdl';
+import { openTelemetryMeter } from 'holdfast/opentelemetry';
 import { train } from 'holdfast/training';
 for (const uri of [
   's3://bucket/x?endpoint=http://127.0.0.1:9&region=us-east-1',
@@ -142,10 +143,10 @@ for (const uri of [
   console.log(store.uri.split(':')[0], store.capabilities.maxDeleteKeys > 0);
   await store.close();
 }
-console.log(typeof parseVersion, typeof train, typeof decodeShard);
+console.log(typeof parseVersion, typeof train, typeof decodeShard, typeof openTelemetryMeter);
 `;
 
-const LIBRARY_SAID = 's3 true\ngs true\naz true\nmemory true\nfunction function function\n';
+const LIBRARY_SAID = 's3 true\ngs true\naz true\nmemory true\nfunction function function function\n';
 
 /** Saves and restores. It also uses adapters that are not installed and a custom one. */
 const PROGRAM = `

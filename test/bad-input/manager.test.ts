@@ -379,6 +379,7 @@ describe('opening', () => {
     beforeFirstSave: ['undefined', 'function'],
     clock: OPTIONAL,
     random: OPTIONAL,
+    meter: OPTIONAL,
     logger: OPTIONAL,
     process: OPTIONAL,
   };

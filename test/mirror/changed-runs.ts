@@ -1,6 +1,13 @@
 /** For the tests of this folder: decisions on a run that no command makes yet. */
 
-import { completeSettings, type ObjectStore, silentLogger, systemClock, systemRandom } from '@holdfast/core';
+import {
+  completeSettings,
+  type ObjectStore,
+  silentLogger,
+  silentMeter,
+  systemClock,
+  systemRandom,
+} from '@holdfast/core';
 import { Catalog } from '@holdfast/core/internal/manager/catalog/catalog';
 import type { Head } from '@holdfast/core/internal/manager/catalog/head';
 import { UploadRecords } from '@holdfast/core/internal/manager/records/upload-records';
@@ -14,7 +21,14 @@ import { SETTINGS } from '../crash/invariants.ts';
 export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided): Promise<void> {
   const store: ObjectStore = new MemoryStore(bucket);
   const settings = completeSettings(SETTINGS);
-  const parts = { store, settings, clock: systemClock, random: systemRandom, logger: silentLogger };
+  const parts = {
+    store,
+    settings,
+    clock: systemClock,
+    random: systemRandom,
+    logger: silentLogger,
+    meter: silentMeter,
+  };
   const transfers = createTransfers(parts);
   const { records } = transfers;
   const uploads = new UploadRecords({ ...parts, records });

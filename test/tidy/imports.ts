@@ -79,10 +79,17 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
 
   'packages/fleet/src/': [...CORE, '@holdfast/stores'],
+  'packages/opentelemetry/src/': ['@holdfast/core/contract'],
 
   'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
   // The library in one package: it only exports the other packages.
-  'packages/holdfast/': ['@holdfast/core', '@holdfast/stores', '@holdfast/training', '@holdfast/elasticdl'],
+  'packages/holdfast/': [
+    '@holdfast/core',
+    '@holdfast/stores',
+    '@holdfast/training',
+    '@holdfast/elasticdl',
+    '@holdfast/opentelemetry',
+  ],
   'packages/cli/': [
     ...CORE,
     '@holdfast/agent',

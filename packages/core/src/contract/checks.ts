@@ -119,6 +119,7 @@ export function having(...methods: readonly string[]): Rule {
 export const aClock: Rule = having('nowMs', 'monotonicMs', 'sleep');
 export const aRandom: Rule = having('hex', 'fraction');
 export const aLogger: Rule = having('log');
+export const aMeter: Rule = having('measure');
 export const aStore: Rule = having('create', 'head', 'get', 'readInto', 'list', 'deleteMany', 'close');
 
 /**

@@ -15,6 +15,7 @@ export * from './files.ts';
 export * from './history.ts';
 export * from './json.ts';
 export * from './life.ts';
+export * from './meter.ts';
 export * from './object-key.ts';
 export * from './object-store.ts';
 export * from './overview.ts';

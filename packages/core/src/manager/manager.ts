@@ -21,6 +21,7 @@ import { checkOptions } from '../contract/checks.ts';
 import { safeLogger, silentLogger, systemClock, systemRandom } from '../contract/components.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import { jsonReady } from '../contract/json.ts';
+import { safeMeter, silentMeter } from '../contract/meter.ts';
 import type { CallOptions } from '../contract/object-store.ts';
 import type { RunAdmin, RunManager } from '../contract/run-manager.ts';
 import { completeSettings } from '../contract/settings.ts';
@@ -71,12 +72,14 @@ export function openWithLimits(options: CheckpointManagerOptions, recordLimits: 
   const { retention } = options;
   const clock = options.clock ?? systemClock;
   const throttle = throttleOf(options.throttle, settings, clock);
+  const logger = safeLogger(options.logger ?? silentLogger);
   const parts = {
     store: options.store,
     settings,
     clock,
     random: options.random ?? systemRandom,
-    logger: safeLogger(options.logger ?? silentLogger),
+    logger,
+    meter: options.meter ? safeMeter(options.meter, logger) : silentMeter,
   };
   const transfers = createTransfers({ ...parts, throttle, memory });
   const process = options.process ?? { host: '', pid: 0 };
@@ -184,9 +187,13 @@ class Manager implements RunManager {
   }
 
   async save(options: SaveOptions): Promise<SaveResult> {
-    return this.#calls
-      .thenRetain(save(this.#run, this.#writers, this.#calls.bounded(options, CALL_RULES.save)))
-      .then(jsonReady);
+    const bounded = this.#calls.bounded(options, CALL_RULES.save);
+    return this.#run.meter.measure('save', { uri: this.uri }, async (span) => {
+      const result = await this.#calls.thenRetain(save(this.#run, this.#writers, bounded));
+      const { version, sizeBytes, referencedBytes, fileCount } = result;
+      span.set({ version, sizeBytes, referencedBytes, fileCount });
+      return jsonReady(result);
+    });
   }
 
   async commit(
@@ -202,7 +209,12 @@ class Manager implements RunManager {
     // Join before restoring: from then on a delivery of a former life no longer counts. Otherwise
     // that life could still deliver a version that this life does not restore.
     if (this.#writers.sharedLife) await this.#writers.join(undefined, bounded);
-    return jsonReady(await restore(this.#run, bounded));
+    return this.#run.meter.measure('restore', { uri: this.uri }, async (span) => {
+      const result = await restore(this.#run, bounded);
+      const { version, sizeBytes, fileCount } = result;
+      span.set({ version, sizeBytes, fileCount });
+      return jsonReady(result);
+    });
   }
 
   async recover(token: string, options: WaitOptions = {}): Promise<RecoverResult> {

@@ -4,6 +4,7 @@ import type { WriterPosition } from '../contract/checkpoint-manager.ts';
 import {
   aClock,
   aLogger,
+  aMeter,
   aProcess,
   aRandom,
   aStore,
@@ -14,6 +15,7 @@ import {
 } from '../contract/checks.ts';
 import type { Clock, Logger, ProcessName, Random } from '../contract/components.ts';
 import type { LocalFiles } from '../contract/files.ts';
+import type { Meter } from '../contract/meter.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
 import type { RetentionPolicy } from '../contract/retention.ts';
 import type { Settings } from '../contract/settings.ts';
@@ -72,6 +74,8 @@ export interface CheckpointManagerOptions {
   clock?: Clock | undefined;
   random?: Random | undefined;
   logger?: Logger | undefined;
+  /** For tracing and metrics, such as that of `@holdfast/opentelemetry`. Default: none. */
+  meter?: Meter | undefined;
   process?: ProcessName | undefined;
 }
 
@@ -91,5 +95,6 @@ export const OPENING: Rules<CheckpointManagerOptions> = {
   clock: optional(aClock),
   random: optional(aRandom),
   logger: optional(aLogger),
+  meter: optional(aMeter),
   process: optional(aProcess),
 };

@@ -3,6 +3,7 @@
 import type {
   Clock,
   Logger,
+  Meter,
   ObjectStore,
   Random,
   Settings,
@@ -19,6 +20,8 @@ export interface TransferParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
+  /** Measures uploads and downloads; absent: they are not measured. */
+  readonly meter?: Meter | undefined;
   /** Limits the payload that `upload` sends; absent: no limit. */
   readonly throttle?: Throttle | undefined;
   /** From `createTransferMemory`; absent: memory of its own. */

@@ -1,13 +1,13 @@
 import pLimit from 'p-limit';
-import { CheckpointError } from '../contract/index.ts';
+import { CheckpointError, silentMeter } from '../contract/index.ts';
 import { planStream } from '../plan/parts.ts';
 import type { Transfers, VerifyReport } from './api.ts';
 import { Deadlines } from './deadlines.ts';
 import { nowhere } from './destination.ts';
-import { downloadFile } from './download.ts';
 import { StoredFileSource } from './file-source.ts';
 import { openFileStream } from './file-stream.ts';
 import { LentFile } from './lent-file.ts';
+import { measuredDownload, measuredUpload } from './measured.ts';
 import { memoryOf } from './memory.ts';
 import { ObjectSource } from './object-source.ts';
 import type { TransferOptions, TransferParts } from './options.ts';
@@ -15,7 +15,6 @@ import { ReadTimes } from './read-times.ts';
 import { retryingRecords } from './records.ts';
 import { RetryBudget } from './retry.ts';
 import { retryPolicy, type Shared } from './shared.ts';
-import { StoreDestination } from './store-destination.ts';
 import { Transfer } from './transfer.ts';
 import { uploadFile } from './upload.ts';
 import { verifyFile } from './verify.ts';
@@ -33,7 +32,7 @@ const RETRY_BUDGET_PER_REQUEST = 10;
  * the store accepts.
  */
 export function createTransfers(parts: TransferParts): Transfers {
-  const { settings } = parts;
+  const { settings, meter = silentMeter } = parts;
   const { capabilities } = parts.store;
   const { streamCountMax } = planStream(settings, capabilities);
   const concurrency = settings.concurrency || capabilities.preferredConcurrency;
@@ -58,7 +57,7 @@ export function createTransfers(parts: TransferParts): Transfers {
     },
     upload: (items, options) =>
       during(shared, options, (transfer) =>
-        transfer.files(items, (item) => uploadFile(item, new StoreDestination(item, transfer), transfer)),
+        transfer.files(items, (item) => measuredUpload(item, transfer, meter)),
       ),
     checksum: (items, options) =>
       during(shared, options, (transfer) =>
@@ -66,7 +65,7 @@ export function createTransfers(parts: TransferParts): Transfers {
       ),
     download: (items, options) =>
       during(shared, options, async (transfer) => {
-        await transfer.each(items, (item) => downloadFile(item, transfer));
+        await transfer.each(items, (item) => measuredDownload(item, transfer, meter));
       }),
     verify: (items, options) =>
       during(shared, options, async (transfer) => {

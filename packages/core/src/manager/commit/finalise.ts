@@ -74,7 +74,17 @@ const PATIENCE_MS_OF_FILES_MAX = 2 * 60_000;
  * Waits until the checkpoint is committed, and commits it as soon as all receipts are there.
  * `Incomplete` after `timeoutMs`.
  */
-export async function finalise(run: RunContext, options: FinaliseOptions): Promise<CatalogCheckpoint> {
+export function finalise(run: RunContext, options: FinaliseOptions): Promise<CatalogCheckpoint> {
+  const { version } = options.id;
+  const known = { uri: run.store.uri, version, writer: options.own?.position };
+  return run.meter.measure('commit', known, async (span) => {
+    const checkpoint = await awaitCommit(run, options);
+    span.set({ sizeBytes: checkpoint.sizeBytes, fileCount: checkpoint.fileCount });
+    return checkpoint;
+  });
+}
+
+async function awaitCommit(run: RunContext, options: FinaliseOptions): Promise<CatalogCheckpoint> {
   const { clock } = run;
   const startMs = clock.monotonicMs();
   const patienceMs = drawPatienceMs(run, options.own?.receipt);

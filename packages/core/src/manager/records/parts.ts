@@ -2,6 +2,7 @@
 
 import type { ProcessName } from '../../contract/components.ts';
 import type { LocalFiles } from '../../contract/files.ts';
+import type { Meter } from '../../contract/meter.ts';
 import type { ObjectStore } from '../../contract/object-store.ts';
 import type { RecordLimits } from '../../plan/file-lists.ts';
 import type { Transfers } from '../../transfer/index.ts';
@@ -18,4 +19,5 @@ export interface RunParts extends RecordIo {
   /** Default for saves that do not set it. */
   readonly dedupe: 'auto' | 'off';
   readonly recordLimits: RecordLimits;
+  readonly meter: Meter;
 }

@@ -45,7 +45,8 @@ export async function save(
   const { files, directories } = await resolveSources(run, options);
   const capture = new Capture(run, files, options);
   try {
-    await capture.stage(version);
+    if (options.staging)
+      await run.meter.measure('stage', { uri: run.store.uri, version, writer }, () => capture.stage(version));
     const call = { version, writer, meta, capture, directories, options };
     const begun = await begin(run, writers, call);
     if (!(begun instanceof SaveSession)) return begun;

@@ -1,0 +1,1 @@
+export { type OpenTelemetryParts, openTelemetryMeter } from './meter.ts';
