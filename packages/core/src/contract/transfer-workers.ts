@@ -31,7 +31,9 @@ const globals = globalThis as { [WORKERS]?: WeakMap<ArrayBufferLike, TransferWor
 globals[WORKERS] ??= new WeakMap();
 const byMemory = globals[WORKERS];
 
-/** Lets `workers` do work on this memory from now on. `undefined`: no threads may do it any more. */
+/**
+ * Lets `workers` do work on this memory from now on. `undefined`: no threads may do it any more.
+ */
 export function setWorkersOf(memory: ArrayBufferLike, workers: TransferWorkers | undefined): void {
   if (workers === undefined) byMemory.delete(memory);
   else byMemory.set(memory, workers);

@@ -29,7 +29,7 @@ export interface ArchivedFile {
   readonly headerOffsetBytes: number;
 }
 
-/** Where the central directory of an archive lies. It lists the files. */
+/** The place of the central directory in an archive. It lists the files. */
 export interface Directory {
   readonly offsetBytes: number;
   readonly lengthBytes: number;
