@@ -73,6 +73,19 @@ describe('a save', () => {
     expect(saver.newest?.version).toBe(1n);
   });
 
+  test('of a version that was committed before leaves the newest one the newest', async () => {
+    const { manager, saver } = setUp();
+    for (const version of [5, 6, 5]) {
+      const started = saver.saveAsync({ ...SOURCES, version });
+      await turn();
+      manager.last.stage();
+      await started;
+      manager.last.commit();
+      await saver.settled();
+    }
+    expect(saver.newest?.version).toBe(6n);
+  });
+
   test('a state that was never saved: `settled` has nothing to report', async () => {
     expect(await setUp().saver.settled()).toBeNull();
   });

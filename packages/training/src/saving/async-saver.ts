@@ -310,7 +310,9 @@ export class AsyncSaver implements Saver, AsyncDisposable {
       this.#counts.failed += 1;
     } else {
       this.#counts.committed += 1;
-      this.#newest = outcome.result;
+      // A version that was committed before can be older than the newest one.
+      const { result } = outcome;
+      if (this.#newest === null || result.version >= this.#newest.version) this.#newest = result;
     }
   }
 }

@@ -27,7 +27,7 @@ export interface Saver {
   /** The manager that it saves with. */
   readonly manager: CheckpointManager;
   readonly inFlight: SaveInFlight | null;
-  /** The last save that this saver has committed. */
+  /** The newest version that this saver has committed. */
   readonly newest: SaveResult | null;
   /**
    * Copies what `write` writes and resolves when it is copied; the state may then change. Open each
