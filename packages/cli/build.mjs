@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { buildPage } from '@holdfast/ui/build';
 import { build } from 'esbuild';
 
 const HERE = import.meta.dirname;
@@ -118,12 +119,25 @@ const ofWorkers = {
   },
 };
 
+const page = isOfTests ? { html: '', inputs: [] } : await buildPage();
+
+/** The page of `holdfast ui` is a piece with its text, so that it needs no file beside it. */
+const thePage = {
+  name: 'the-page',
+  setup({ onLoad }) {
+    onLoad({ filter: /\/page-text\.ts$/ }, () => ({
+      contents: `export const readPage = async () => ${JSON.stringify(page.html)};`,
+    }));
+  },
+};
+
 const { metafile, outputFiles } = await build({
   ...OPTIONS,
   write: !isOfTests,
-  plugins: [namedAsInNode(await importsOfCommonJs()), ofWorkers],
+  plugins: [namedAsInNode(await importsOfCommonJs()), ofWorkers, thePage],
 });
-if (isPackage) writeFileSync(`${directory}.inputs.json`, JSON.stringify(Object.keys(metafile.inputs)));
+const inputs = [...Object.keys(metafile.inputs), ...page.inputs.map((path) => join('../ui', path))];
+if (isPackage) writeFileSync(`${directory}.inputs.json`, JSON.stringify(inputs));
 else if (isOfTests) for (const file of outputFiles) replaceFile(file);
 else replaceCommand();
 

@@ -56,6 +56,10 @@ describe('which versions are under way', () => {
     await deliver(first, 10, 400);
     await deliver(first, 9, 300);
     await deliver(second, 9, 50);
+    expect((await first.admin.begun()).map(({ writerBytes }) => writerBytes)).toEqual([
+      [300, 50, 0],
+      [400, 0, 0],
+    ]);
     expect(await seen(bucket)).toEqual([
       { version: 9, delivered: [0, 1], missing: [2], uploadedBytes: 350 },
       { version: 10, delivered: [0], missing: [1, 2], uploadedBytes: 400 },

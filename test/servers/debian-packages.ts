@@ -28,6 +28,8 @@ export interface DebianPackages {
    * Names as `apt-get download` takes them. `libc6:arm64` is the package for another architecture.
    */
   readonly names: readonly string[];
+  /** Also the packages that these depend on and that this machine does not have. */
+  readonly withDependencies?: boolean;
   /** Debian's name of the other architecture, if packages are for one. */
   readonly foreign?: string;
   /** The files of each package go below this directory. */
@@ -74,10 +76,11 @@ async function fetchOnce(wanted: DebianPackages, untilMs: number): Promise<void>
   // It also fails if a third-party source of the machine is unreachable. That does not matter if
   // the packages can be fetched.
   await run(...apt, 'update').catch(() => undefined);
-  await run(...apt, 'download', ...wanted.names);
+  const names = wanted.withDependencies ? await withDependencies(apt, wanted.names, env) : wanted.names;
+  await run(...apt, 'download', ...names);
   const files = (await readdir(directory)).filter((name) => name.endsWith('.deb'));
-  if (files.length !== wanted.names.length) {
-    throw new ServerUnavailable(`apt-get has downloaded ${files.length} of ${wanted.names.join(', ')}`);
+  if (files.length !== names.length) {
+    throw new ServerUnavailable(`apt-get has downloaded ${files.length} of ${names.join(', ')}`);
   }
   for (const file of files) {
     await run('dpkg', '-x', join(directory, file), directory);
@@ -85,6 +88,24 @@ async function fetchOnce(wanted: DebianPackages, untilMs: number): Promise<void>
   }
   await run(...wanted.check);
   await rm(join(directory, 'apt'), { recursive: true });
+}
+
+/** The packages, and those that an installation on this machine would add. */
+async function withDependencies(
+  apt: readonly string[],
+  names: readonly string[],
+  env: Record<string, string>,
+): Promise<string[]> {
+  const [program = '', ...rest] = apt;
+  const installed = ['-o', 'Dir::State::status=/var/lib/dpkg/status'];
+  const words = [...rest, ...installed, '--simulate', '--no-install-recommends', 'install', ...names];
+  const { stdout } = await promisify(execFile)(program, words, { env, maxBuffer: 2 ** 24 }).catch(
+    (error: Error) => {
+      throw new ServerUnavailable(`apt-get cannot tell what ${names.join(', ')} need: ${error.message}`);
+    },
+  );
+  const added = [...stdout.matchAll(/^Inst (\S+)/gm)].map(([, name]) => name as string);
+  return [...new Set([...names, ...added])];
 }
 
 /**

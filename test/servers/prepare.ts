@@ -10,6 +10,7 @@ import { ARM64_TITLE, arm64Machine } from '../artifacts/arm64-machine.ts';
 import { FRAMEWORKS_TITLE, frameworksProgram } from '../python/frameworks-program.ts';
 import { NODE_WHEEL_TITLE, nodeWheels } from '../python/node-wheel.ts';
 import { PYTHON_TITLE, pythonProgram } from '../python/python-program.ts';
+import { CHROMIUM_TITLE, chromiumProgram } from '../ui/chromium-program.ts';
 import { AZURITE_TITLE, azuriteModule } from './azure-server.ts';
 import { ServerUnavailable } from './cached-build.ts';
 import { type Suite, testConfig } from './config.ts';
@@ -39,6 +40,7 @@ const NEEDS: readonly Need[] = [
   { title: PYTHON_TITLE, suites: ['python'], find: pythonProgram },
   { title: NODE_WHEEL_TITLE, suites: ['python'], find: nodeWheels },
   { title: FRAMEWORKS_TITLE, suites: ['frameworks'], find: frameworksProgram },
+  { title: CHROMIUM_TITLE, suites: ['browser'], find: () => chromiumProgram() },
   { title: ARM64_TITLE, suites: ['arm64'], find: () => arm64Machine() },
 ];
 

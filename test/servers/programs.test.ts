@@ -16,6 +16,7 @@ import { Program } from '../e2e/program.ts';
 import { FRAMEWORKS_HOME } from '../python/frameworks-program.ts';
 import { NODE_WHEEL_FILES, NODE_WHEEL_HOME } from '../python/node-wheel.ts';
 import { PYTHON_HOME } from '../python/python-program.ts';
+import { CHROMIUM_FILE, CHROMIUM_HOME } from '../ui/chromium-program.ts';
 import { describeOnAzurite } from './describe-on-azure.ts';
 import { describeOnFakeGcs } from './describe-on-gcs.ts';
 import { describeOnMinio } from './describe-on-s3.ts';
@@ -207,13 +208,14 @@ describe('where nothing can be built', () => {
       join(FRAMEWORKS_HOME, 'bin', 'python'),
       join(ETCD_HOME, ETCD_FILE),
       join(ARM64_HOME, ARM64_FILE),
+      join(CHROMIUM_HOME, CHROMIUM_FILE),
       join(NODE_WHEEL_HOME, NODE_WHEEL_FILES),
     ]) {
       const program = join(directory, 'cache', file);
       mkdirSync(dirname(program), { recursive: true });
       writeFileSync(program, '');
     }
-    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,etcd,python,frameworks,arm64' };
+    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,etcd,python,frameworks,arm64,browser' };
     const { exitCode, stderr } = await new Program(PREPARE, { env: required }).ended;
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   });

@@ -31,7 +31,7 @@ export const LOOK_TIMEOUT_MS = 60_000;
  * Shorter, so that an unavailable store is reported as that, and not as a timeout of the whole
  * call.
  */
-const LOOK_RETRY_TIMEOUT_MS = 45_000;
+export const LOOK_RETRY_TIMEOUT_MS = 45_000;
 /** How long an aborted call waits for its manager to close. */
 const CLOSE_TIMEOUT_MS = 2000;
 

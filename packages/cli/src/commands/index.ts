@@ -31,6 +31,7 @@ import { resume } from './resume.ts';
 import { rollback } from './rollback.ts';
 import { save } from './save.ts';
 import { show } from './show.ts';
+import { ui } from './ui.ts';
 import { undelete } from './undelete.ts';
 import { unpin } from './unpin.ts';
 import { verify } from './verify.ts';
@@ -57,6 +58,7 @@ export const COMMANDS: readonly Command[] = [
   locate,
   log,
   diff,
+  ui,
   gc,
   pin,
   unpin,

@@ -111,6 +111,8 @@ export interface BegunVersion {
    * left.
    */
   readonly uploadedBytes: number;
+  /** `uploadedBytes` of each writer, in the order of writers: `worldSize` numbers. */
+  readonly writerBytes: readonly number[];
 }
 
 export interface UpkeepCalls {

@@ -28,6 +28,7 @@ export async function begun(run: RunContext, { signal }: WaitOptions): Promise<r
     deliveredWriters: delivered,
     missing: describeEach(missing, { version, traces, claims }),
     uploadedBytes: traces.uploadedBytes,
+    writerBytes: Array.from({ length: worldSize }, (_, writer) => traces.bytesOf(writer)),
   }));
 }
 

@@ -25,6 +25,8 @@ export class Traces {
   readonly receipts: WriterIncarnation[] = [];
   /** Total size of the payload objects present, of all lives. */
   uploadedBytes = 0;
+  /** The same, by writer. */
+  readonly #writerBytes = new Map<number, number>();
   /** By writer: age of its newest payload object. */
   readonly #payloadAgesMs = new Map<number, number>();
   /** By writer: age of its newest upload in parts that has not ended. */
@@ -42,11 +44,17 @@ export class Traces {
     if (receipt) this.receipts.push(receipt);
     if (payload === null) return;
     this.uploadedBytes += sizeBytes;
+    this.#writerBytes.set(payload.writer, this.bytesOf(payload.writer) + sizeBytes);
     keepLower(this.#payloadAgesMs, payload.writer, storeTimeMs - createdAtMs);
   }
 
   addUpload({ writer, ageMs }: Pick<ListedUpload, 'writer' | 'ageMs'>): void {
     keepLower(this.#uploadAgesMs, writer, ageMs);
+  }
+
+  /** Total size of the payload objects of one writer. */
+  bytesOf(writer: number): number {
+    return this.#writerBytes.get(writer) ?? 0;
   }
 
   /** `null`: the store holds nothing of this writer. */

@@ -1,0 +1,117 @@
+import { randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { CheckpointError } from '@holdfast/core/contract';
+import { fileError } from '@holdfast/local-files';
+import type { RunningUi } from '@holdfast/ui';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { uriFromEnvironment } from '../env.ts';
+import { LOOK_RETRY_TIMEOUT_MS, LOOK_TIMEOUT_MS } from '../open-run.ts';
+import { value } from '../option.ts';
+import { usageError } from '../usage-error.ts';
+import { parseWhole } from '../values.ts';
+
+const TOKEN_BYTES = 24;
+const TOKEN = /^[\w-]{16,256}$/;
+
+const port = value('--port <n>', 'port of the page; default: a free one', parseWhole(0, 65_535));
+const host = value(
+  '--host <address>',
+  'address to serve; default 127.0.0.1, this machine only',
+  (text) => text,
+);
+const tokenFile = value(
+  '--token-file <file>',
+  'file with the token of the page; default: a random one',
+  (text) => text,
+);
+const tls = value(
+  '--tls <file>',
+  'PEM with a certificate and its private key, for other machines',
+  (text) => text,
+);
+
+export const ui: Command = {
+  name: 'ui',
+  group: 'Look',
+  summary: 'Show runs on a web page of this machine: timeline, versions, retention, saves in progress',
+  description:
+    'Prints the address of the page, which ends with a random token, and serves until Ctrl-C. It reads the store only ' +
+    'while a page asks, and changes nothing. Nothing is loaded from other places, so it works without a network.\n' +
+    'Another address than 127.0.0.1 needs --tls and --token-file.',
+  operands: 'URI [URI...]',
+  options: [port, host, tokenFile, tls],
+  examples: ['holdfast ui "file://$PWD/run"', 'holdfast ui s3://bucket/run --port 8484'],
+  endsQuietly: true,
+  run: runUi,
+};
+
+async function runUi(call: Call): Promise<CommandResult> {
+  const uris = urisOf(call);
+  const address = call.get(host) ?? '127.0.0.1';
+  const files = { token: call.get(tokenFile), tls: call.get(tls) };
+  const { isLoopback, readPage, startUi } = await import('@holdfast/ui');
+  if (!isLoopback(address) && (files.token === undefined || files.tls === undefined))
+    throw usageError(`--host ${address} needs --tls and --token-file`, [
+      'other machines can reach this address: without TLS they could read the token on the way',
+    ]);
+  const running = await startUi({
+    session: { programVersion: call.programVersion, uris, mayChange: false, hasAgent: false },
+    page: await readPage(),
+    token: files.token === undefined ? randomToken() : await tokenIn(files.token),
+    host: address,
+    port: call.get(port) ?? 0,
+    tls: files.tls === undefined ? null : await textOf(files.tls),
+    clock: call.clock,
+    open: (uri) => openForLook(call, uri),
+  });
+  return serveUntilSignal(call, running);
+}
+
+function urisOf(call: Call): readonly string[] {
+  if (call.operands.length > 0) return call.operands;
+  const uri = uriFromEnvironment(call.env);
+  if (uri !== null) return [uri];
+  throw usageError('ui needs the URI of a run', [`usage: holdfast ui ${call.command.operands} [options]`]);
+}
+
+function randomToken(): string {
+  return randomBytes(TOKEN_BYTES).toString('base64url');
+}
+
+async function tokenIn(file: string): Promise<string> {
+  const token = (await textOf(file)).trim();
+  if (TOKEN.test(token)) return token;
+  throw new CheckpointError(
+    'InvalidConfig',
+    `the token in ${file} must have 16 to 256 letters, digits, '-' and '_'`,
+    { context: { path: file } },
+  );
+}
+
+async function textOf(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch((error: unknown) => {
+    throw fileError(error, `read ${file}`, { path: file });
+  });
+}
+
+async function openForLook(call: Call, uri: string) {
+  const { openCheckpointManager } = await import('@holdfast/stores');
+  return openCheckpointManager(uri, {
+    env: call.env,
+    settings: { recordTimeoutMs: LOOK_TIMEOUT_MS, retryTimeoutMs: LOOK_RETRY_TIMEOUT_MS },
+  });
+}
+
+async function serveUntilSignal(call: Call, running: RunningUi): Promise<CommandResult> {
+  try {
+    call.print(`the page is at  ${running.url}`);
+    call.messages.note('holdfast: the address ends with the token of this page; Ctrl-C ends it');
+    await new Promise<void>((resolve) => {
+      if (call.signal.aborted) resolve();
+      else call.signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+  } finally {
+    await running.close();
+  }
+  return { text: '', json: { port: running.port } };
+}

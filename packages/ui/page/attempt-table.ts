@@ -1,0 +1,92 @@
+/** The timeline as a table: who saved which versions, and how each attempt ended. */
+
+import { h } from 'preact';
+import type { AttemptSpan, EventRow, EventsView } from '../src/api.ts';
+import { Text } from './parts.ts';
+import { count, shortAttempt, time } from './words.ts';
+
+export function AttemptTable({
+  attempts,
+  events,
+}: {
+  attempts: readonly AttemptSpan[];
+  events: EventsView | null;
+}) {
+  const starts = new Map(
+    (events?.events ?? [])
+      .filter(({ kind }) => kind === 'takeover' || kind === 'rollback')
+      .map((event) => [`${event.lineage}.${event.epoch}`, event]),
+  );
+  const rows = attempts.map((attempt, index) => ({
+    attempt,
+    start: starts.get(`${attempt.lineage}.${attempt.epoch}`),
+    end: endOf(attempt, attempts[index + 1], starts),
+  }));
+  return h(
+    'details',
+    { class: 'as-table' },
+    h('summary', null, 'The attempts as a table'),
+    h(
+      'div',
+      { class: 'scroll-x', tabIndex: 0, role: 'region', 'aria-label': 'Attempts' },
+      h(
+        'table',
+        null,
+        h(
+          'thead',
+          null,
+          h(
+            'tr',
+            null,
+            COLUMNS.map((name) => h('th', { key: name, scope: 'col' }, name)),
+          ),
+        ),
+        h(
+          'tbody',
+          null,
+          rows.map(({ attempt, start, end }) =>
+            h(
+              'tr',
+              { key: `${attempt.lineage}.${attempt.epoch}` },
+              h('th', { scope: 'row' }, `${attempt.lineage}.${attempt.epoch}`),
+              h(
+                'td',
+                null,
+                start ? h(Text, { text: shortAttempt(start.attempt || start.kind) }) : 'not in the log',
+              ),
+              h('td', null, start ? h(Text, { text: start.process }) : 'not in the log'),
+              h('td', null, `${attempt.firstVersion} to ${attempt.lastVersion}`),
+              h('td', null, count(attempt.commitCount)),
+              h('td', null, time(attempt.firstCommitMs)),
+              h('td', null, time(attempt.lastCommitMs)),
+              h('td', null, h(Text, { text: end })),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+const COLUMNS = [
+  'Lineage.epoch',
+  'Attempt',
+  'Taken over by',
+  'Versions',
+  'Commits',
+  'First commit',
+  'Last commit',
+  'End',
+];
+
+function endOf(
+  attempt: AttemptSpan,
+  next: AttemptSpan | undefined,
+  starts: ReadonlyMap<string, EventRow>,
+): string {
+  if (next === undefined) return 'not replaced';
+  const start = starts.get(`${next.lineage}.${next.epoch}`);
+  const at = start ? ` at ${time(start.atMs)}` : '';
+  if (next.lineage === attempt.lineage) return `fenced by attempt ${next.lineage}.${next.epoch}${at}`;
+  return `left by a rollback${at}${start?.reason ? `: ${start.reason}` : ''}`;
+}

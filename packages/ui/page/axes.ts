@@ -1,0 +1,56 @@
+/** Axes and labels of the pictures. */
+
+import { h } from 'preact';
+import { type Scale, ticksOf, timeTicksOf } from './scale.ts';
+
+export interface Frame {
+  readonly width: number;
+  readonly height: number;
+  readonly left: number;
+  readonly right: number;
+  readonly top: number;
+  readonly bottom: number;
+}
+
+export function frameOf(width: number, height: number): Frame {
+  return { width, height, left: width < 500 ? 46 : 64, right: 14, top: 14, bottom: 24 };
+}
+
+export function TimeAxis({ x, frame }: { x: Scale; frame: Frame }) {
+  const ticks = timeTicksOf(x, Math.max(2, Math.floor(frame.width / 110)));
+  const y = frame.height - frame.bottom;
+  return h(
+    'g',
+    { class: 'axis', 'aria-hidden': 'true' },
+    ticks.map(({ atMs, label }) =>
+      h(
+        'g',
+        { key: atMs },
+        h('line', { x1: x.at(atMs), x2: x.at(atMs), y1: frame.top, y2: y, class: 'grid' }),
+        h('text', { x: x.at(atMs), y: y + 16, 'text-anchor': 'middle' }, label),
+      ),
+    ),
+  );
+}
+
+export function ValueAxis({ y, frame, text }: { y: Scale; frame: Frame; text: (value: number) => string }) {
+  const ticks = ticksOf(y, Math.max(2, Math.floor(frame.height / 60)));
+  return h(
+    'g',
+    { class: 'axis', 'aria-hidden': 'true' },
+    ticks.map((value) =>
+      h(
+        'g',
+        { key: value },
+        h('line', {
+          x1: frame.left,
+          x2: frame.width - frame.right,
+          y1: y.at(value),
+          y2: y.at(value),
+          class: 'grid',
+        }),
+        h('text', { x: frame.left - 6, y: y.at(value) + 4, 'text-anchor': 'end' }, text(value)),
+      ),
+    ),
+  );
+}

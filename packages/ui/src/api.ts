@@ -1,0 +1,182 @@
+/**
+ * The JSON that the server and the page exchange, as types only. Versions are decimal strings,
+ * because JavaScript numbers would round large ones. Times are milliseconds since 1970, sizes bytes.
+ */
+
+export interface Session {
+  readonly programVersion: string;
+  /** The operands of the command: runs, or places above runs. */
+  readonly uris: readonly string[];
+  /** Pin, annotate, retire and roll back are offered. */
+  readonly mayChange: boolean;
+  /** The page of an agent is offered. */
+  readonly hasAgent: boolean;
+}
+
+/** An error of Holdfast: `code` is one of docs/errors.md. */
+export interface Problem {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** The run named exactly, or the latest committed one. */
+export interface RowId {
+  readonly version: string;
+  readonly lineage: number;
+  readonly epoch: number;
+}
+
+export type RowState = 'live' | 'retiring' | 'quarantined';
+
+/** One checkpoint of the catalog. */
+export interface VersionRow extends RowId {
+  /** `1200`, and `1200 (lineage 2)` if a rollback left it behind. */
+  readonly name: string;
+  readonly committedAtMs: number;
+  readonly sizeBytes: number;
+  /** The part of `sizeBytes` that was sent for this checkpoint. */
+  readonly storedBytes: number;
+  readonly fileCount: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly state: RowState;
+  readonly isLatest: boolean;
+  readonly isVerified: boolean;
+  readonly isSuspect: boolean;
+  readonly isLeftBehind: boolean;
+  readonly pins: readonly string[];
+  readonly graceUntilMs: number | null;
+  /** Why it is quarantined or suspect; empty otherwise. */
+  readonly reason: string;
+  /** What retention would do now; `null`: the plan could not be made. */
+  readonly verdict: 'keep' | 'retire' | 'remove' | 'wait' | null;
+  /** Why, in words. Empty if `verdict` is `null`. */
+  readonly why: readonly string[];
+}
+
+/** Names of the states that the list of versions can be filtered by. */
+export type VersionFilter =
+  | 'all'
+  | 'pinned'
+  | 'left-behind'
+  | 'retiring'
+  | 'quarantined'
+  | 'verified'
+  | 'next';
+
+export interface VersionsPage {
+  /** Rows that match, of all pages. */
+  readonly total: number;
+  readonly offset: number;
+  readonly rows: readonly VersionRow[];
+}
+
+/** A point of the pictures. Of very many checkpoints only some are points. */
+export interface Point extends RowId {
+  readonly atMs: number;
+  readonly sizeBytes: number;
+  readonly storedBytes: number;
+  readonly state: RowState;
+  readonly isLatest: boolean;
+  readonly isVerified: boolean;
+  readonly isLeftBehind: boolean;
+  readonly isPinned: boolean;
+  readonly isKept: boolean;
+  readonly metrics: Readonly<Record<string, number>>;
+}
+
+/** Commits of one attempt, as far as the catalog still lists them. */
+export interface AttemptSpan {
+  readonly lineage: number;
+  readonly epoch: number;
+  readonly firstCommitMs: number;
+  readonly lastCommitMs: number;
+  readonly firstVersion: string;
+  readonly lastVersion: string;
+  readonly commitCount: number;
+}
+
+/** The best values of a metric by the rules of retention. */
+export interface BestOf {
+  readonly metric: string;
+  readonly mode: 'min' | 'max';
+  readonly best: readonly RowId[];
+}
+
+export interface RetentionView {
+  /** The rules in words. */
+  readonly rules: string;
+  readonly hasRules: boolean;
+  readonly totalBytes: number;
+  readonly droppedBytes: number;
+  readonly needsForce: boolean;
+  /** Counts by verdict. */
+  readonly counts: Readonly<Record<'keep' | 'retire' | 'remove' | 'wait', number>>;
+}
+
+export interface WriterProgress {
+  readonly writer: number;
+  readonly uploadedBytes: number;
+  readonly isDelivered: boolean;
+  /** What the store knows about a writer that has not delivered; empty otherwise. */
+  readonly detail: string;
+}
+
+export interface BegunView {
+  readonly version: string;
+  readonly lineage: number;
+  readonly epoch: number;
+  readonly worldSize: number;
+  readonly deliveredCount: number;
+  readonly uploadedBytes: number;
+  /** Those that have not delivered first. At most `BEGUN_WRITERS_MAX`. */
+  readonly writers: readonly WriterProgress[];
+}
+
+/** A decision on the run. */
+export interface EventRow {
+  readonly seq: number;
+  readonly kind: string;
+  /** By the clock of the process that decided. */
+  readonly atMs: number;
+  readonly lineage: number;
+  readonly epoch: number;
+  readonly attempt: string;
+  readonly process: string;
+  readonly reason: string;
+  /** Names of checkpoints that it changed, at most 20. */
+  readonly checkpoints: readonly string[];
+  readonly checkpointCount: number;
+}
+
+export interface EventsView {
+  /** Newest first. */
+  readonly events: readonly EventRow[];
+  /** The catalog has older decisions, or had them and deleted them. */
+  readonly isCut: boolean;
+}
+
+export interface RunView {
+  readonly uri: string;
+  /** When the store was last read with success, by the clock of the server. */
+  readonly readAtMs: number;
+  /** The last read failed; the view is of `readAtMs`. */
+  readonly problem: Problem | null;
+  /** Changes if the catalog changes. */
+  readonly seq: number;
+  readonly latest: VersionRow | null;
+  readonly versionCount: number;
+  readonly counts: Readonly<Record<'live' | 'retiring' | 'quarantined' | 'pinned' | 'leftBehind', number>>;
+  /** Stored bytes of all checkpoints in the catalog. */
+  readonly storedBytes: number;
+  /** The newest that is verified. */
+  readonly verified: VersionRow | null;
+  readonly points: readonly Point[];
+  readonly attempts: readonly AttemptSpan[];
+  readonly metricNames: readonly string[];
+  readonly best: readonly BestOf[];
+  readonly retention: RetentionView | Problem;
+  readonly begun: readonly BegunView[] | Problem;
+}
+
+/** The answer to a poll: the whole view, or that nothing has changed. */
+export type RunAnswer = RunView | { readonly isUnchanged: true; readonly readAtMs: number };

@@ -1,0 +1,3 @@
+export { isLoopback } from './guards.ts';
+export { readPage } from './page-text.ts';
+export { type RunningUi, startUi, type UiOptions } from './server.ts';

@@ -1,0 +1,200 @@
+/**
+ * What is known about one run. All pages that show it share one read of the store: however many
+ * tabs are open, the store is asked at most once in `REFRESH_MS`.
+ */
+
+import {
+  type BegunVersion,
+  CheckpointError,
+  type CheckpointSummary,
+  type Clock,
+  type RetentionPlan,
+  type RunManager,
+  toCheckpointError,
+} from '@holdfast/core/contract';
+import type {
+  BegunView,
+  EventsView,
+  Problem,
+  RetentionView,
+  RunView,
+  VersionRow,
+  VersionsPage,
+} from './api.ts';
+import { attemptsOf, bestOf, byCommit, metricNamesOf, pointsOf } from './picture.ts';
+import { begunView, eventRow, idKey, problemOf, versionRow } from './rows.ts';
+import { type PageQuery, versionsPage } from './versions-page.ts';
+
+/** Two tabs that ask at the same time get the same answer. */
+const REFRESH_MS = 2000;
+/** A store that does not answer for so long is reported, and the page shows what it knew. */
+const READ_TIMEOUT_MS = 30_000;
+/** One read for each, and each entry may hold a thousand checkpoints. */
+const EVENTS_MAX = 200;
+
+interface Known {
+  readonly readAtMs: number;
+  readonly seq: number;
+  /** All checkpoints, newest first. */
+  readonly rows: readonly VersionRow[];
+  readonly view: Omit<RunView, 'problem' | 'readAtMs' | 'begun'>;
+  readonly begun: readonly BegunView[] | Problem;
+}
+
+export class RunReader {
+  readonly manager: RunManager;
+  readonly #clock: Clock;
+  readonly #end = new AbortController();
+  #known: Known | null = null;
+  #problem: Problem | null = null;
+  #triedAtMs = Number.NEGATIVE_INFINITY;
+  #reading: Promise<void> | null = null;
+  #events: { readonly seq: number; readonly view: EventsView } | null = null;
+
+  constructor(manager: RunManager, clock: Clock) {
+    this.manager = manager;
+    this.#clock = clock;
+  }
+
+  /**
+   * The run as of now, or, if the store cannot be read, as of the last success, with the problem.
+   * Rejects with the store's error if there was no success yet.
+   */
+  async view(): Promise<RunView> {
+    const { view, begun, readAtMs } = await this.#current();
+    return { ...view, begun, readAtMs, problem: this.#problem };
+  }
+
+  async versions(query: PageQuery): Promise<VersionsPage> {
+    return versionsPage(await this.rows(), query);
+  }
+
+  /** All checkpoints, newest first. */
+  async rows(): Promise<readonly VersionRow[]> {
+    return (await this.#current()).rows;
+  }
+
+  /** The newest decisions. Reads one entry of the catalog for each that was not read before. */
+  async events(): Promise<EventsView> {
+    const { seq } = await this.#current();
+    if (this.#events?.seq === seq) return this.#events.view;
+    const before = this.#events;
+    const isContinued = before !== null && seq - before.seq < EVENTS_MAX;
+    const limit = isContinued ? seq - before.seq : EVENTS_MAX;
+    const entries = await this.manager.admin.log({ limit: Math.max(1, limit), signal: this.#signal() });
+    const fresh = entries.map(eventRow);
+    const newest = fresh[0]?.seq ?? seq;
+    const older = isContinued
+      ? before.view.events.filter((event) => event.seq < (fresh.at(-1)?.seq ?? 0))
+      : [];
+    const events = [...fresh, ...older].slice(0, EVENTS_MAX);
+    const view = { events, isCut: (events.at(-1)?.seq ?? 1) > 1 };
+    this.#events = { seq: newest, view };
+    return view;
+  }
+
+  /** The next call reads the store again. */
+  forget(): void {
+    this.#triedAtMs = Number.NEGATIVE_INFINITY;
+  }
+
+  async close(): Promise<void> {
+    this.#end.abort();
+    await this.manager.close();
+  }
+
+  async #current(): Promise<Known> {
+    if (this.#reading === null && this.#clock.monotonicMs() - this.#triedAtMs >= REFRESH_MS)
+      this.#reading = this.#refresh().finally(() => (this.#reading = null));
+    await this.#reading;
+    if (this.#known !== null) return this.#known;
+    const { code, message } = this.#problem as Problem;
+    throw new CheckpointError(code as CheckpointError['code'], message);
+  }
+
+  async #refresh(): Promise<void> {
+    try {
+      this.#known = await this.#read();
+      this.#problem = null;
+    } catch (error) {
+      this.#problem = problemOf(error);
+      // A run that is gone is not shown as if it were there.
+      if (toCheckpointError(error).code === 'NotFound') this.#known = null;
+    } finally {
+      this.#triedAtMs = this.#clock.monotonicMs();
+    }
+  }
+
+  async #read(): Promise<Known> {
+    const { admin } = this.manager;
+    const signal = this.#signal();
+    const [newest] = await admin.log({ limit: 1, signal });
+    if (newest === undefined) {
+      // Distinguishes a lost catalog from a run that never existed.
+      await this.manager.latest({ signal });
+      throw new CheckpointError('NotFound', `there is no run at ${this.manager.uri}`);
+    }
+    const begun = await admin
+      .begun({ signal })
+      .then((list: readonly BegunVersion[]) => list.map(begunView), problemOf);
+    const readAtMs = this.#clock.nowMs();
+    if (this.#known?.seq === newest.seq) return { ...this.#known, begun, readAtMs };
+    const [summaries, plan] = await Promise.all([
+      this.manager.list({ signal }),
+      admin.planRetention({ signal }).catch((error: unknown) => toCheckpointError(error)),
+    ]);
+    return { readAtMs, seq: newest.seq, begun, ...known(this.manager.uri, newest.seq, summaries, plan) };
+  }
+
+  #signal(): AbortSignal {
+    return AbortSignal.any([this.#end.signal, AbortSignal.timeout(READ_TIMEOUT_MS)]);
+  }
+}
+
+function known(
+  uri: string,
+  seq: number,
+  summaries: readonly CheckpointSummary[],
+  plan: RetentionPlan | CheckpointError,
+): Pick<Known, 'rows' | 'view'> {
+  const isPlanned = !(plan instanceof Error);
+  const verdicts = new Map((isPlanned ? plan.verdicts : []).map((each) => [idKey(each.id), each]));
+  const rows = summaries.map((summary) => versionRow(summary, verdicts.get(idKey(summary.id))));
+  const count = (test: (row: VersionRow) => boolean) => rows.filter(test).length;
+  const best = bestOf(rows, isPlanned ? plan.policy : null);
+  const ascending = byCommit(rows);
+  const view = {
+    uri,
+    seq,
+    latest: rows.find(({ isLatest }) => isLatest) ?? null,
+    versionCount: rows.length,
+    counts: {
+      live: count(({ state }) => state === 'live'),
+      retiring: count(({ state }) => state === 'retiring'),
+      quarantined: count(({ state }) => state === 'quarantined'),
+      pinned: count(({ pins }) => pins.length > 0),
+      leftBehind: count(({ isLeftBehind }) => isLeftBehind),
+    },
+    storedBytes: rows.reduce((sum, { storedBytes }) => sum + storedBytes, 0),
+    verified: rows.find(({ isVerified }) => isVerified) ?? null,
+    points: pointsOf(ascending, best),
+    attempts: attemptsOf(ascending),
+    metricNames: metricNamesOf(rows),
+    best,
+    retention: isPlanned ? retentionView(plan) : problemOf(plan),
+  };
+  return { rows, view };
+}
+
+function retentionView({
+  policy,
+  rules,
+  verdicts,
+  totalBytes,
+  droppedBytes,
+  needsForce,
+}: RetentionPlan): RetentionView {
+  const counts = { keep: 0, retire: 0, remove: 0, wait: 0 };
+  for (const { verdict } of verdicts) counts[verdict] += 1;
+  return { rules, hasRules: policy !== null, totalBytes, droppedBytes, needsForce, counts };
+}

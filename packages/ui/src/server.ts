@@ -1,0 +1,153 @@
+/** The server behind the page: HTTP on this machine, or HTTPS for others. */
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { CheckpointError, type Clock, type RunManager, toCheckpointError } from '@holdfast/core/contract';
+import type { Session } from './api.ts';
+import { CALLS } from './calls.ts';
+import { type Guard, isLoopback, policyOf, refusalOf, securityHeaders } from './guards.ts';
+import { problemOf } from './rows.ts';
+import { Runs } from './runs.ts';
+
+const REQUEST_TIMEOUT_MS = 30_000;
+
+export interface UiOptions {
+  readonly session: Session;
+  /** The page, as `readPage` returns it. */
+  readonly page: string;
+  /** At least 16 characters that fit a URL. */
+  readonly token: string;
+  readonly host: string;
+  /** 0: a free port. */
+  readonly port: number;
+  /** A certificate with its chain, and its private key, in PEM. */
+  readonly tls: string | null;
+  readonly clock: Clock;
+  readonly open: (uri: string) => Promise<RunManager>;
+}
+
+export interface RunningUi {
+  /** With the token in its fragment, which browsers do not send. */
+  readonly url: string;
+  readonly port: number;
+  /** Ends open requests. Safe to repeat. */
+  close(): Promise<void>;
+}
+
+/**
+ * Serves until `close`. `InvalidArgument`: the port is taken, the address is not one of this
+ * machine, or other machines could connect without TLS.
+ */
+export async function startUi(options: UiOptions): Promise<RunningUi> {
+  const { host, port, token, tls, session } = options;
+  if (!isLoopback(host) && tls === null)
+    throw new CheckpointError('InvalidArgument', `${host} is reached by other machines, so it needs TLS`);
+  const runs = new Runs({ ...options, uris: session.uris, isFound: () => false });
+  const handler = new Handler(options, runs);
+  const server = serverOf(tls, (request, response) => void handler.handle(request, response));
+  server.requestTimeout = REQUEST_TIMEOUT_MS;
+  await listen(server, host, port);
+  const { port: bound } = server.address() as AddressInfo;
+  const scheme = tls === null ? 'http' : 'https';
+  handler.guard = { scheme, port: bound, isLoopback: isLoopback(host), token };
+  const name = host.includes(':') ? `[${host}]` : host;
+  return {
+    url: `${scheme}://${name}:${bound}/#token=${token}`,
+    port: bound,
+    close: async () => {
+      const isClosed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeAllConnections();
+      await Promise.all([isClosed, runs.close()]);
+    },
+  };
+}
+
+type Listener = (request: IncomingMessage, response: ServerResponse) => void;
+
+function serverOf(tls: string | null, listener: Listener): Server {
+  if (tls === null) return createServer(listener);
+  try {
+    return createTlsServer({ cert: tls, key: tls }, listener);
+  } catch (error) {
+    const message = `the TLS file must have a certificate and its private key in PEM: ${(error as Error).message}`;
+    throw new CheckpointError('InvalidArgument', message, { cause: error });
+  }
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: Error & { code?: string }) => {
+      const why = error.code === 'EADDRINUSE' ? 'another program uses it' : error.message;
+      const message = `cannot serve ${host} port ${port}: ${why}`;
+      reject(new CheckpointError('InvalidArgument', message, { cause: error }));
+    });
+    server.listen(port, host, () => resolve());
+  });
+}
+
+const STATUS: Readonly<Record<string, number>> = {
+  InvalidArgument: 400,
+  Denied: 403,
+  NotFound: 404,
+  Conflict: 409,
+  Unavailable: 503,
+  Throttled: 503,
+};
+
+class Handler {
+  guard: Guard | null = null;
+  readonly #options: UiOptions;
+  readonly #runs: Runs;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #zippedPage: Buffer;
+
+  constructor(options: UiOptions, runs: Runs) {
+    this.#options = options;
+    this.#runs = runs;
+    this.#headers = securityHeaders(policyOf(options.page));
+    this.#zippedPage = gzipSync(options.page);
+  }
+
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const end = new AbortController();
+    response.once('close', () => end.abort());
+    const { pathname: path, searchParams } = new URL(request.url ?? '/', 'http://page');
+    const { method = '' } = request;
+    const refusal = refusalOf({ method, path, headers: request.headers }, this.guard as Guard);
+    if (refusal !== null) {
+      this.#sendJson(response, refusal.status, { code: 'Denied', message: refusal.message });
+      return;
+    }
+    if (path === '/') return this.#sendPage(request, response);
+    const call = Object.hasOwn(CALLS, path) ? CALLS[path] : undefined;
+    if (call === undefined) {
+      this.#sendJson(response, 404, { code: 'NotFound', message: 'there is no such call' });
+      return;
+    }
+    try {
+      const { session } = this.#options;
+      const answer = await call(searchParams, { session, runs: this.#runs, signal: end.signal });
+      this.#sendJson(response, 200, answer);
+    } catch (error) {
+      const { code } = toCheckpointError(error);
+      this.#sendJson(response, STATUS[code] ?? 500, problemOf(error));
+    }
+  }
+
+  #sendPage(request: IncomingMessage, response: ServerResponse): void {
+    const isZipped = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '');
+    response.writeHead(200, {
+      ...this.#headers,
+      'content-type': 'text/html; charset=utf-8',
+      ...(isZipped && { 'content-encoding': 'gzip' }),
+    });
+    response.end(isZipped ? this.#zippedPage : this.#options.page);
+  }
+
+  #sendJson(response: ServerResponse, status: number, body: unknown): void {
+    response.writeHead(status, { ...this.#headers, 'content-type': 'application/json' });
+    response.end(JSON.stringify(body));
+  }
+}

@@ -1,0 +1,41 @@
+/** The page of a run in a real browser, on runs that real saves have made. */
+
+import { expect, test } from 'vitest';
+import { describeInBrowser, openPage, serve } from './browser.ts';
+import { asAttempt, makeHistory, newPlace, saveAll } from './made-run.ts';
+
+describeInBrowser('the page of a run', (browser) => {
+  test('shows the latest, the lineages as a picture, and every version with its state', async () => {
+    const uri = newPlace().uri('run');
+    await makeHistory(uri);
+    const { url } = await serve(browser(), [uri]);
+    const { page, complaints } = await openPage(browser(), url);
+    await page.getByText('11 versions').waitFor();
+    expect(await page.locator('.overview').innerText()).toMatch(/900, .*ago/);
+    expect(await page.locator('.overview').innerText()).toContain('11 (1 pinned, 4 retired, 2 left behind)');
+    await page.locator('.picture svg .mark.rollback').first().waitFor({ state: 'attached' });
+    expect(await page.locator('.picture path.line.left').count()).toBe(1);
+    const bands = await page.locator('.band-text').allInnerTexts();
+    expect(new Set(bands)).toEqual(new Set(bands.filter((band) => /^[12]\.[123]$/.test(band))));
+    const rows = await page.locator('.spacer [role=row]').allInnerTexts();
+    expect(rows).toHaveLength(11);
+    expect(rows[0]).toContain('latest');
+    expect(rows[0]).toMatch(/kept: newest 6; best 2 by loss/);
+    expect(rows.find((row) => row.startsWith('300'))).toContain('pinned: paper');
+    expect(rows.find((row) => row.startsWith('800'))).toContain('verified');
+    expect(rows.find((row) => row.startsWith('700@1'))).toContain('left behind');
+    expect(new URL(page.url()).hash).toBe('#/');
+    expect(complaints).toEqual([]);
+  });
+
+  test('a commit appears on the open page, and the version becomes the latest', async () => {
+    const uri = newPlace().uri('run');
+    await asAttempt(uri, 'job-1', (run) => saveAll(run, [{ version: 1 }]));
+    const { url } = await serve(browser(), [uri]);
+    const { page } = await openPage(browser(), url);
+    await page.getByText('1 version', { exact: true }).waitFor();
+    await asAttempt(uri, 'job-1', (run) => saveAll(run, [{ version: 2 }]));
+    await page.getByText('2 versions').waitFor({ timeout: 20_000 });
+    expect(await page.locator('.spacer [role=row]').first().innerText()).toMatch(/^2\s/);
+  });
+});
