@@ -35,7 +35,7 @@ export default defineConfig({
           name: 'packages',
           isolate: false,
           include: [
-            'packages/{agent,elasticdl,fleet,local-files,opentelemetry,store-*,stores,training,cli}/src/**/*.test.ts',
+            'packages/{agent,elasticdl,fleet,local-files,opentelemetry,store-*,stores,training,cli,ui}/{src,page}/**/*.test.ts',
           ],
         },
       },

@@ -17,6 +17,7 @@ export const PACK: Step = { name: 'pack', command: ['node', 'scripts/pack.ts'] }
 export const CHECKS: readonly Step[] = [
   { name: 'format and lint', command: ['biome', 'ci', '--error-on-warnings'] },
   { name: 'types', command: ['tsc', '--project', 'tsconfig.json'] },
+  { name: 'types of the page', command: ['tsc', '--project', 'packages/ui/page/tsconfig.json'] },
   { name: 'package boundaries', command: ['turbo', 'boundaries'] },
   { name: 'generated records', command: ['node', 'packages/wire/scripts/generate.ts', '--check'] },
 ];

@@ -8,8 +8,8 @@ import { thirdPartyLicenses } from './third-party-licenses.ts';
 
 export const REPOSITORY_URL = 'https://github.com/holdfast/holdfast';
 
-/** `cli` is published as the command of `holdfast`. */
-const UNPUBLISHED = new Set(['agent', 'cli']);
+/** `cli`, with what only it uses, is published as the command of `holdfast`. */
+const UNPUBLISHED = new Set(['agent', 'cli', 'ui']);
 /** Prepared separately, because its code is a bundle. */
 const WHOLE = 'holdfast';
 

@@ -41,7 +41,7 @@ export const VERSION = readJson<PackageJson>(join(ROOT, 'packages/holdfast/packa
 export const PACKAGES: readonly string[] = readdirSync(join(ROOT, 'packages'))
   .filter(
     (folder) =>
-      !['agent', 'cli'].includes(folder) && existsSync(join(ROOT, 'packages', folder, 'package.json')),
+      !['agent', 'cli', 'ui'].includes(folder) && existsSync(join(ROOT, 'packages', folder, 'package.json')),
   )
   .map((folder) => readJson<PackageJson>(join(ROOT, 'packages', folder, 'package.json')).name);
 

@@ -81,6 +81,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'packages/fleet/src/': [...CORE, '@holdfast/stores'],
   'packages/opentelemetry/src/': ['@holdfast/core/contract'],
 
+  'packages/ui/src/': [...CORE, '@holdfast/fleet', ANY_NODE],
+  // What runs in the browser.
+  'packages/ui/page/': ['preact', 'preact/hooks'],
+  'packages/ui/build.mjs': ['esbuild', ANY_NODE],
+
   'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
   // The library in one package: it only exports the other packages.
   'packages/holdfast/': [
@@ -99,6 +104,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     '@holdfast/stores',
     '@holdfast/testkit',
     '@holdfast/training',
+    '@holdfast/ui',
+    '@holdfast/ui/build',
     '@holdfast/wire',
     ANY_NODE,
     'npm:*',

@@ -16,7 +16,7 @@ const PRONOUN =
 const OPENER = /^(?:Of|Whoever|None|Where|What is|What was|Who)\b/;
 
 /** The comments of these places follow the rules. */
-const PLAIN = /^(?:packages\/[^/]+\/src|examples|scripts|test)\//;
+const PLAIN = /^(?:packages\/[^/]+\/(?:src|page)|examples|scripts|test)\//;
 const GENERATED = 'packages/wire/src/generated.ts';
 
 export function hardComments(repository: Repository): string[] {

@@ -48,7 +48,7 @@ export async function saveAll(run: RunManager, saves: readonly MadeSave[]): Prom
       version,
       buffers: { 'model.bin': bytes, 'config.json': new TextEncoder().encode('{"layers": 2}') },
       metrics: { loss },
-      onStale: 'commit',
+      onStale: 'off',
     });
   }
 }

@@ -11,13 +11,13 @@ describeInBrowser('the page of a run', (browser) => {
     const { url } = await serve(browser(), [uri]);
     const { page, complaints } = await openPage(browser(), url);
     await page.getByText('11 versions').waitFor();
-    expect(await page.locator('.overview').innerText()).toMatch(/900, .*ago/);
-    expect(await page.locator('.overview').innerText()).toContain('11 (1 pinned, 4 retired, 2 left behind)');
+    const overview = await page.locator('.overview').textContent();
+    expect(overview).toMatch(/900, .*ago/);
+    expect(overview).toContain('11 (1 pinned, 4 retired, 2 left behind)');
     await page.locator('.picture svg .mark.rollback').first().waitFor({ state: 'attached' });
     expect(await page.locator('.picture path.line.left').count()).toBe(1);
-    const bands = await page.locator('.band-text').allInnerTexts();
-    expect(new Set(bands)).toEqual(new Set(bands.filter((band) => /^[12]\.[123]$/.test(band))));
-    const rows = await page.locator('.spacer [role=row]').allInnerTexts();
+    expect(await page.locator('.picture rect.band').count()).toBe(3);
+    const rows = await page.locator('.spacer [role=row]').allTextContents();
     expect(rows).toHaveLength(11);
     expect(rows[0]).toContain('latest');
     expect(rows[0]).toMatch(/kept: newest 6; best 2 by loss/);
@@ -36,6 +36,6 @@ describeInBrowser('the page of a run', (browser) => {
     await page.getByText('1 version', { exact: true }).waitFor();
     await asAttempt(uri, 'job-1', (run) => saveAll(run, [{ version: 2 }]));
     await page.getByText('2 versions').waitFor({ timeout: 20_000 });
-    expect(await page.locator('.spacer [role=row]').first().innerText()).toMatch(/^2\s/);
+    expect(await page.locator('.spacer [role=row]').first().textContent()).toMatch(/^2(just|\d)/);
   });
 });

@@ -4,7 +4,7 @@ import { h } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Session } from '../src/api.ts';
 import { SourceContext, useCall } from './live.ts';
-import { Loading, linkTo, Problem } from './parts.ts';
+import { Loading, linkTo, ProblemNote } from './parts.ts';
 import { RunPage } from './run-page.ts';
 import type { Source } from './source.ts';
 import { time } from './words.ts';
@@ -21,7 +21,7 @@ function Frame({ source }: { source: Source }) {
   const { data: session, error } = useCall<Session>('/api/session', {});
   const { page, query } = useRoute();
   if (session === null)
-    return error ? h('main', null, h(Problem, { error })) : h(Loading, { what: 'the session' });
+    return error ? h('main', null, h(ProblemNote, { error })) : h(Loading, { what: 'the session' });
   const uri = query.get('uri') ?? session.uris[0] ?? '';
   return h(
     'div',

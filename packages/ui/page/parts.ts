@@ -63,7 +63,7 @@ export function Text({ text, max = 200 }: { text: string; max?: number }) {
   );
 }
 
-export function Problem({
+export function ProblemNote({
   error,
   since,
 }: {
@@ -104,7 +104,7 @@ export function CopyLine({ text, label }: { text: string; label: string }) {
   );
 }
 
-/** What is to say about a checkpoint, shortest first. */
+/** The states of a checkpoint as badges. */
 export function badgesOf(row: VersionRow) {
   return [
     row.isLatest ? h(Badge, { key: 'latest', tone: 'accent', text: 'latest' }) : null,

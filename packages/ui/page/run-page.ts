@@ -4,10 +4,10 @@ import { type ComponentChildren, h } from 'preact';
 import type { EventsView, RunAnswer, RunView } from '../src/api.ts';
 import { AttemptTable } from './attempt-table.ts';
 import { POLL_MS, useCall } from './live.ts';
-import { Age, Badge, Card, Facts, Loading, Problem, versionLink } from './parts.ts';
+import { Age, Badge, Card, Facts, Loading, ProblemNote, Text, versionLink } from './parts.ts';
 import { Timeline } from './timeline.ts';
 import { VersionList } from './version-list.ts';
-import { bytes, count, plural } from './words.ts';
+import { bytes, count, plural, shortAttempt } from './words.ts';
 
 export function RunPage({ uri }: { uri: string }) {
   const { data: view, error } = useRun(uri);
@@ -16,12 +16,12 @@ export function RunPage({ uri }: { uri: string }) {
     { uri },
     { version: view?.seq },
   );
-  if (view === null) return error ? h(Problem, { error }) : h(Loading, { what: 'the run' });
+  if (view === null) return error ? h(ProblemNote, { error }) : h(Loading, { what: 'the run' });
   const problem = error ?? view.problem;
   return h(
     'div',
     { class: 'page' },
-    problem ? h(Problem, { error: problem, since: view.readAtMs }) : null,
+    problem ? h(ProblemNote, { error: problem, since: view.readAtMs }) : null,
     h(Overview, { view }),
     h(
       Card,
@@ -34,7 +34,7 @@ export function RunPage({ uri }: { uri: string }) {
             attempts: view.attempts,
             events: events.data?.events ?? [],
           }),
-      events.error ? h(Problem, { error: events.error }) : null,
+      events.error ? h(ProblemNote, { error: events.error }) : null,
       h(AttemptTable, { attempts: view.attempts, events: events.data }),
     ),
     h(Card, { id: 'versions', title: 'Versions' }, h(VersionList, { uri, seq: view.seq })),
@@ -74,13 +74,18 @@ function Overview({ view }: { view: RunView }) {
     ],
     ['Versions', `${count(view.versionCount)}${countsText(counts)}`],
     ['Size of the latest', latest === null ? 'unknown' : bytes(latest.sizeBytes)],
-    ['Stored', bytes(view.storedBytes)],
+    ['Stored', `${bytes(view.storedBytes)}, and ${bytes(view.referencedBytes)} shared`],
     [
       'Verified',
       verified === null
         ? 'no version in the catalog'
-        : [h('a', { href: versionLink(view.uri, verified) }, verified.name), ' is the newest'],
+        : [
+            h('a', { href: versionLink(view.uri, verified) }, verified.name),
+            view.verifiedAtMs === null ? ', when is not known' : [', ', h(Age, { atMs: view.verifiedAtMs })],
+          ],
     ],
+    ['Attempt', [h(Text, { text: shortAttempt(view.attempt) }), `, ${plural(view.worldSize, 'writer')}`]],
+    ['Takeovers', historyText(view)],
     ['Read', h(Age, { atMs: view.readAtMs })],
   ];
   return h(
@@ -90,6 +95,15 @@ function Overview({ view }: { view: RunView }) {
     h('p', { class: 'badges' }, healthBadges(view)),
     h(Facts, { facts }),
   );
+}
+
+function historyText({ history }: RunView): ComponentChildren {
+  if (history === null) return 'not known: older entries cannot be read';
+  const { attemptCount, fenceCount, sinceMs } = history;
+  return [
+    `${plural(attemptCount, 'attempt')}, ${plural(fenceCount, 'fence')} since `,
+    h(Age, { atMs: sinceMs }),
+  ];
 }
 
 function countsText(counts: RunView['counts']): string {

@@ -1,4 +1,4 @@
-/** Where the page has its data from: the server, with the token, or the data inside a report. */
+/** The source of the page's data: the server, with the token, or the data inside a report. */
 
 import type { EventsView, Problem, RunView, Session, VersionRow } from '../src/api.ts';
 import { isVersionFilter, versionsPage } from '../src/versions-page.ts';

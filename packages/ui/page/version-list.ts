@@ -4,7 +4,7 @@ import { h } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { VersionFilter, VersionRow, VersionsPage } from '../src/api.ts';
 import { useSource } from './live.ts';
-import { Age, badgesOf, Problem, versionLink } from './parts.ts';
+import { Age, badgesOf, ProblemNote, versionLink } from './parts.ts';
 import type { CallError } from './source.ts';
 import { bytes, metric, plural } from './words.ts';
 
@@ -72,7 +72,7 @@ export function VersionList({ uri, seq }: { uri: string; seq: number }) {
       ),
       h('span', { class: 'total', role: 'status' }, total === null ? '' : plural(total, 'version')),
     ),
-    error ? h(Problem, { error }) : null,
+    error ? h(ProblemNote, { error }) : null,
     h(
       'div',
       {

@@ -1,6 +1,7 @@
 /**
  * The JSON that the server and the page exchange, as types only. Versions are decimal strings,
- * because JavaScript numbers would round large ones. Times are milliseconds since 1970, sizes bytes.
+ * because JavaScript numbers would round large ones. Times are milliseconds since 1970, and sizes
+ * are in bytes.
  */
 
 export interface Session {
@@ -19,7 +20,7 @@ export interface Problem {
   readonly message: string;
 }
 
-/** The run named exactly, or the latest committed one. */
+/** Names one checkpoint. */
 export interface RowId {
   readonly version: string;
   readonly lineage: number;
@@ -70,7 +71,7 @@ export interface VersionsPage {
   readonly rows: readonly VersionRow[];
 }
 
-/** A point of the pictures. Of very many checkpoints only some are points. */
+/** A point of the pictures. If there are very many checkpoints, only some are points. */
 export interface Point extends RowId {
   readonly atMs: number;
   readonly sizeBytes: number;
@@ -168,8 +169,23 @@ export interface RunView {
   readonly counts: Readonly<Record<'live' | 'retiring' | 'quarantined' | 'pinned' | 'leftBehind', number>>;
   /** Stored bytes of all checkpoints in the catalog. */
   readonly storedBytes: number;
+  /** Bytes that they share with older checkpoints instead of sending them again. */
+  readonly referencedBytes: number;
   /** The newest that is verified. */
   readonly verified: VersionRow | null;
+  /** When it was verified, by the store's clock; `null`: the catalog no longer tells. */
+  readonly verifiedAtMs: number | null;
+  /** Number of writers of the present attempt. */
+  readonly worldSize: number;
+  readonly attempt: string;
+  /** Attempts and fences of the last day; `null`: older entries cannot be read. */
+  readonly history: {
+    readonly sinceMs: number;
+    readonly attemptCount: number;
+    readonly fenceCount: number;
+  } | null;
+  /** The store's clock minus this machine's, with the time of a request in it. */
+  readonly clockDifferenceMs: number;
   readonly points: readonly Point[];
   readonly attempts: readonly AttemptSpan[];
   readonly metricNames: readonly string[];

@@ -28,7 +28,10 @@ export const CALLS: Readonly<Record<string, ApiCall>> = {
   '/api/run/events': async (query, context) => (await readerOf(query, context)).events(),
 };
 
-/** With `since`, the number of the decision that the page knows: a short answer if it is the last. */
+/**
+ * With `since`, the number of the last decision that the page knows: if there is no newer one, the
+ * answer is short.
+ */
 async function runAnswer(query: URLSearchParams, context: CallContext): Promise<RunAnswer> {
   const view = await (await readerOf(query, context)).view();
   const isBusy = view.problem !== null || 'code' in view.begun || view.begun.length > 0;

@@ -5,7 +5,7 @@ import type { AttemptSpan, BestOf, Point, VersionRow } from './api.ts';
 import { idKey } from './rows.ts';
 
 const POINTS_MAX = 600;
-/** Of these, at most so many because they stand out. */
+/** So many of these at most because they stand out. */
 const MARKED_MAX = 300;
 const METRIC_NAMES_MAX = 50;
 

@@ -1,5 +1,5 @@
 /**
- * What is known about one run. All pages that show it share one read of the store: however many
+ * Holds the facts of one run. All pages that show it share one read of the store: however many
  * tabs are open, the store is asked at most once in `REFRESH_MS`.
  */
 
@@ -8,8 +8,10 @@ import {
   CheckpointError,
   type CheckpointSummary,
   type Clock,
+  hasRun,
   type RetentionPlan,
   type RunManager,
+  type RunOverview,
   toCheckpointError,
 } from '@holdfast/core/contract';
 import type {
@@ -130,8 +132,7 @@ export class RunReader {
     const signal = this.#signal();
     const [newest] = await admin.log({ limit: 1, signal });
     if (newest === undefined) {
-      // Distinguishes a lost catalog from a run that never existed.
-      await this.manager.latest({ signal });
+      await hasRun(this.manager, { signal }); // throws another error if the catalog was lost
       throw new CheckpointError('NotFound', `there is no run at ${this.manager.uri}`);
     }
     const begun = await admin
@@ -139,11 +140,14 @@ export class RunReader {
       .then((list: readonly BegunVersion[]) => list.map(begunView), problemOf);
     const readAtMs = this.#clock.nowMs();
     if (this.#known?.seq === newest.seq) return { ...this.#known, begun, readAtMs };
-    const [summaries, plan] = await Promise.all([
+    const [summaries, plan, overview] = await Promise.all([
       this.manager.list({ signal }),
       admin.planRetention({ signal }).catch((error: unknown) => toCheckpointError(error)),
+      admin.overview({ findVerification: true, signal }),
     ]);
-    return { readAtMs, seq: newest.seq, begun, ...known(this.manager.uri, newest.seq, summaries, plan) };
+    const { rows, view } = known(this.manager.uri, summaries, plan);
+    const facts = overviewFacts(overview, readAtMs);
+    return { readAtMs, seq: newest.seq, begun, rows, view: { ...view, ...facts, seq: newest.seq } };
   }
 
   #signal(): AbortSignal {
@@ -151,12 +155,15 @@ export class RunReader {
   }
 }
 
-function known(
-  uri: string,
-  seq: number,
-  summaries: readonly CheckpointSummary[],
-  plan: RetentionPlan | CheckpointError,
-): Pick<Known, 'rows' | 'view'> {
+function overviewFacts(overview: RunOverview, nowMs: number) {
+  const { worldSize, attempt, history, verifiedAtMs, referencedBytes, storeTimeMs } = overview;
+  return {
+    ...{ worldSize, attempt, history, verifiedAtMs, referencedBytes },
+    clockDifferenceMs: storeTimeMs - nowMs,
+  };
+}
+
+function known(uri: string, summaries: readonly CheckpointSummary[], plan: RetentionPlan | CheckpointError) {
   const isPlanned = !(plan instanceof Error);
   const verdicts = new Map((isPlanned ? plan.verdicts : []).map((each) => [idKey(each.id), each]));
   const rows = summaries.map((summary) => versionRow(summary, verdicts.get(idKey(summary.id))));
@@ -165,7 +172,6 @@ function known(
   const ascending = byCommit(rows);
   const view = {
     uri,
-    seq,
     latest: rows.find(({ isLatest }) => isLatest) ?? null,
     versionCount: rows.length,
     counts: {
