@@ -62,7 +62,7 @@ function isToken(header: string | undefined, token: string): boolean {
   return given.length === wanted.length && timingSafeEqual(given, wanted);
 }
 
-/** The content security policy that the page has in it. It names script and style by their hashes. */
+/** The content security policy in the page. It names script and style by their hashes. */
 export function policyOf(page: string): string {
   return /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(page)?.[1] ?? "default-src 'none'";
 }
