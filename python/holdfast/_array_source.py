@@ -1,4 +1,4 @@
-"""An array as bytes that can be copied into a segment, and the means of its readers."""
+"""An array whose bytes can be copied into a segment, and what is needed to describe one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CopyInto = Callable[[memoryview], None]
 class ArraySource(NamedTuple):
     """An array that can be copied into a segment."""
 
-    #: As in a safetensors file.
+    #: Its name in a safetensors file.
     dtype: str
     shape: tuple[int, ...]
     #: Copies the elements, little-endian and in C order, to the beginning of a view.
@@ -42,7 +42,7 @@ def unknown_type(name: str, dtype: object) -> InvalidArgument:
 
 
 def with_numpy(name: str, why: str) -> Any:
-    """The module ``numpy``."""
+    """The module ``numpy``. ``Unsupported``: it is not installed; ``why`` tells what needs it."""
     numpy = optional_module("numpy")
     if numpy is None:
         raise Unsupported(
@@ -62,7 +62,7 @@ def optional_module(name: str) -> Any:
 
 
 def checked_address(name: str, value: object, address: int, size: int) -> int:
-    """``InvalidArgument``: an array that has elements, and no address."""
+    """Returns ``address``. ``InvalidArgument``: the array has elements, but no memory."""
     if size > 0 and address == 0:
         raise without_memory(name, value)
     return address
@@ -81,7 +81,7 @@ def raw_copy(owner: object, address: int, size: int) -> CopyInto:
 
 
 def keep_alive(_owner: object) -> None:
-    """Keeps its argument alive until here."""
+    """Does nothing: as its argument is still in use, the caller's object is alive until here."""
 
 
 def is_contiguous(

@@ -114,7 +114,7 @@ def _numpy_like(name: str, value: Any) -> ArraySource:
 
 
 def _by_numpy(name: str, value: Any, dtype: str, why: str) -> CopyInto:
-    """Copies what is not in the order of the file, element by element, in one pass."""
+    """Copies elements that are not in the order or byte order of the file, in one pass."""
     numpy = with_numpy(name, why)
 
     def copy_into(target: memoryview) -> None:

@@ -12,7 +12,7 @@ from .errors import Conflict, InvalidArgument, ProtocolError, TimedOut
 
 STORE_KEY = "holdfast/attempt"
 _PAUSE_SECONDS = 0.05
-# Rank and size, as launchers name them: torchrun, Slurm, Open MPI, and MPICH's relatives.
+# Variables with rank and size: of torchrun, Slurm, Open MPI, and MPICH and its derivatives.
 _LAUNCHERS = (
     ("RANK", "WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
@@ -122,7 +122,7 @@ def _checked_rank(rank: int, size: int, where: str) -> tuple[int, int]:
 
 
 def _checked(value: Any) -> str:
-    """What the carrier brought. Stores of torch return bytes."""
+    """The id that the carrier returned, as text. Stores of torch return bytes."""
     text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
     if not isinstance(text, str) or len(text) != 32:
         raise ProtocolError(f"carry brought {value!r} instead of the id that rank 0 drew")

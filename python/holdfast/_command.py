@@ -13,7 +13,7 @@ from .errors import InvalidConfig
 NODE_MAJOR_MIN = 22
 #: Packed into the wheel. A checkout of the sources does not have it.
 _PROGRAM = os.path.join(os.path.dirname(__file__), "_bundle", "dist", "command.mjs")
-#: As of a shell whose program cannot run.
+#: The exit status of a shell whose program cannot be run.
 _CANNOT_RUN = 126
 _VERSION_TIMEOUT = 10.0
 
@@ -68,7 +68,7 @@ def _nodes() -> Iterator[str]:
 
 
 def _version_of(node: str) -> Optional[str]:
-    """Such as ``24.11.0``. ``None``: it does not run here, or is no Node."""
+    """The version of a Node, such as ``24.11.0``. ``None``: it does not run here, or is no Node."""
     import subprocess
 
     try:

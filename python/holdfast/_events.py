@@ -26,7 +26,7 @@ class Events:
         self._response = response
 
     def look(self) -> Optional[bool]:
-        """Whether there was news since the last look. ``None``: the agent has ended the stream."""
+        """Whether there was news since the last call. ``None``: the agent has ended the stream."""
         has_news = False
         while True:
             try:
@@ -54,7 +54,7 @@ class Events:
             poll.poll(seconds * 1000)
 
     def close(self, is_shared: bool = False) -> None:
-        """Ends the stream. ``is_shared``: in a fork's child; the stream of its parent goes on."""
+        """Ends the stream. ``is_shared``: in a fork's child; the stream of its parent continues."""
         with suppress(OSError, ValueError):
             if not is_shared:
                 # ``close`` alone would not end the connection while another thread reads from it.

@@ -17,7 +17,7 @@ EATEN_SLASH = re.compile(r"^[a-z][a-z0-9+.-]*:/(?!/)")
 _RAW_URI = re.compile(r"^[a-z][a-z0-9+.-]*:(?://|$)")
 # Lightning appends `-v1` to a name that exists, so a number behind "step" comes first.
 _STEP = re.compile(r"^(?:.*[^a-z])?(?:global_)?step[=_-]?([0-9]+)(?![0-9.])", re.IGNORECASE)
-# Behind a point it would be the end of a fraction.
+# A number behind a point is the fraction of a decimal number, not a version.
 NUMBER_AT_END = re.compile(r"^(?:.*[^0-9.])?([0-9]+)$")
 _SUFFIX = re.compile(r"\.(?:ckpt|pt|pth)$")
 
@@ -64,7 +64,10 @@ def version_in(name: str) -> Optional[int]:
 
 
 def refuse_eaten_slash(path: str) -> None:
-    """``InvalidArgument``: the path was a URL. Stock code would take it for a local directory."""
+    """``InvalidArgument``: a path library has cut one of the two slashes of a URL.
+
+    Code of frameworks would take it for a local directory.
+    """
     if EATEN_SLASH.match(path):
         raise InvalidArgument(
             f"{path!r} was a URL before pathlib removed a slash; pass it as str"

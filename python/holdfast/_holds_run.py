@@ -16,7 +16,7 @@ class HoldsRun:
     _run: Run
 
     def close(self) -> None:
-        """Saves in progress go on in the agent."""
+        """Saves in progress continue in the agent."""
         self._run.close()
 
     def __enter__(self: _Self) -> _Self:

@@ -12,9 +12,9 @@ from typing import Any, Mapping, Optional
 from ._place import AgentPlace, open_socket
 from .errors import InvalidArgument, ProtocolError, Unavailable, error_from
 
-# An answer of the agent is at most a list of versions.
+# Limit for an answer. The longest is a list of all versions of a run.
 _ANSWER_BYTES_MAX = 256 << 20
-# What the agent takes.
+# Limit of the agent for a request.
 _BODY_BYTES_MAX = 16 << 20
 
 
@@ -27,7 +27,7 @@ class Connection(http.client.HTTPConnection):
         super().__init__("localhost")
         self._place = place
         self._token = token
-        #: As this process sees the agent; 0 in another namespace.
+        #: The agent's process id, as this process sees it; 0 in another namespace.
         self.peer_pid = 0
         #: Whether it has answered a request. The agent may have closed it since.
         self.is_reused = False
@@ -40,7 +40,7 @@ class Connection(http.client.HTTPConnection):
         raise ConnectionError("the connection is closed")
 
     def is_stale(self) -> bool:
-        """Whether the agent has closed it, or has sent what was not asked for."""
+        """Whether the agent has closed the connection, or has sent bytes that were not asked for."""
         if self.sock is None:
             return True
         poll = select.poll()
@@ -64,7 +64,7 @@ class Connection(http.client.HTTPConnection):
         seconds = max(deadline - time.monotonic(), 0.001)
         self.sock.settimeout(seconds)
         headers = {"Content-Type": "application/json"} if body is not None else {}
-        # The agent tells of a store that does not answer before this call gives up.
+        # The agent reports a store that does not answer before this call gives up.
         headers["Holdfast-Timeout-Ms"] = str(int(seconds * 1000))
         if is_last:
             headers["Connection"] = "close"
@@ -91,7 +91,7 @@ def read_json(response: http.client.HTTPResponse, request: str) -> dict[str, Any
     if announced is None:
         body = response.read(_ANSWER_BYTES_MAX + 1)
     elif announced <= _ANSWER_BYTES_MAX:
-        # Without a limit: for one, Python 3.9 clears as much memory.
+        # Reads without a limit, because Python 3.9 would clear as much memory as the limit.
         body = response.read()
     if max(announced or 0, len(body)) > _ANSWER_BYTES_MAX:
         raise ProtocolError(f"{request}: the answer is longer than {_ANSWER_BYTES_MAX} bytes")

@@ -46,7 +46,7 @@ def is_certainly_gone(identity: str, proc: str = "/proc") -> bool:
         return True
     except (OSError, ValueError, IndexError):
         return False
-    # Another process may have got its number since.
+    # Another process may have the same process id by now, but it has another start time.
     return shifted is not None and ticks - shifted != int(match[2])
 
 
@@ -58,7 +58,7 @@ def _pid_and_start(proc: str, process: str) -> tuple[str, int]:
 
 
 def _shifted_ticks(proc: str) -> Optional[int]:
-    """How far a namespace of times shifts the start. ``None``: by a part of a second."""
+    """Ticks by which a time namespace shifts start times. ``None``: by a part of a second."""
     try:
         with open(f"{proc}/self/timens_offsets", encoding="ascii") as file:
             text = file.read()

@@ -1,4 +1,4 @@
-"""Brings staged saves to the next agent while the trainer computes and makes no call."""
+"""A thread that hands staged saves to the next agent while the trainer makes no call."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .errors import Fenced, HoldfastError
 
 log = logging.getLogger("holdfast")
 
-# How long a run that was dropped without `close` stays joined.
+# How long a run that the trainer has dropped without `close` stays joined.
 _LOOK_SECONDS = 5.0
-# Calls of the trainer get their turn after this long.
+# Longest time for which the thread keeps calls of the trainer waiting.
 _TURN_SECONDS = 1.0
 
 

@@ -34,7 +34,7 @@ Starter = Callable[[float], None]
 class Link:
     """Finds or makes a connection for each request. Safe for threads.
 
-    Each request may be sent twice: the agent tells repeated ones by their ids.
+    Each request may be sent twice: the agent recognizes repeated ones by their ids.
     """
 
     def __init__(self, place: AgentPlace, token: Optional[str], starter: Optional[Starter]) -> None:
@@ -233,7 +233,7 @@ class Link:
 
 
 def _is_stopping(error: BaseException) -> bool:
-    """Whether the agent's successor, at the same socket, can do what was asked for."""
+    """Whether the agent is stopping. Its successor at the same socket can carry out the request."""
     return isinstance(error, Unavailable) and error.details.get("isStopping") is True
 
 

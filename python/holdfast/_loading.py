@@ -87,10 +87,10 @@ def _fill(
 
 
 def _set_twins_apart(targets: dict[str, memoryview]) -> list[tuple[str, str]]:
-    """Names that stand for the same memory, such as tied weights, each with the one that keeps it.
+    """Finds names of the same memory, such as tied weights: each with the name that is read into it.
 
-    The others get memory of their own, to be compared. ``InvalidArgument``: two arrays share only a
-    part of their memory, so one would overwrite the other.
+    The other names get memory of their own, and are compared with it. ``InvalidArgument``: two
+    arrays share only a part of their memory, so one would overwrite the other.
     """
     from ._memory import address_of
 
@@ -116,7 +116,7 @@ def _set_twins_apart(targets: dict[str, memoryview]) -> list[tuple[str, str]]:
 def target_view(name: str, value: Any, entry: Entry) -> memoryview:
     """The memory of an array that is to be filled.
 
-    ``InvalidArgument``: it has another type or shape, or cannot be written in a row.
+    ``InvalidArgument``: it has another type or shape, is not contiguous, or is read-only.
     """
     dtype, shape, address = _described(name, value)
     if dtype != entry.dtype or shape != entry.shape:
@@ -195,7 +195,7 @@ def _array_of(entry: Entry, data: memoryview) -> Any:
     known = _dtypes.NUMPY_TYPES.get(entry.dtype)
     dtype = numpy.dtype(known) if known else _ml_dtype(numpy, entry)
     if dtype is None:
-        # A type without arithmetic, so that its bits are not taken for numbers.
+        # Bare bytes: NumPy has no arithmetic for this type, and must not use another type's.
         dtype = numpy.dtype(f"V{_dtypes.ITEM_BYTES.get(entry.dtype, 1)}")
     if entry.dtype not in _dtypes.ITEM_BYTES:
         return numpy.frombuffer(data, dtype)

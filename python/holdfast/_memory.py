@@ -1,7 +1,7 @@
 """Copies bytes between addresses without holding the interpreter's lock.
 
 A copy of 1 GiB takes a quarter of a second. ``ctypes`` releases the lock meanwhile, so the other
-threads of the trainer go on. A slice assignment of ``memoryview`` would stop them.
+threads of the trainer continue. A slice assignment of ``memoryview`` would stop them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Iterator
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-# Python handles signals between two slices.
+# A copy is made in slices, because Python handles signals between two of them.
 _SLICE_BYTES = 256 << 20
 _PYBUF_SIMPLE = 0
 _PYBUF_WRITABLE = 1

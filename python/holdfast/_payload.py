@@ -1,4 +1,4 @@
-"""What one save consists of, before its bytes are copied."""
+"""The files, buffers and arrays of one save, before their bytes are copied."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Payload:
 
 
 def _state(path: str) -> dict[str, str]:
-    """How the file is now, so that an agent which is late does not save what it has become."""
+    """Size and times of the file now. An agent that opens it later refuses a file that changed."""
     try:
         found = os.stat(path)
     except OSError:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _POLL_MS = 20_000
-# A connection that breaks in mid-slice loses the count of this slice.
+# If a connection breaks within a slice, the bytes of the slice so far are read again.
 _SLICE_BYTES = 8 << 20
-# Also one that a path library has normalized.
+# A URI, also one of whose two slashes a path library has removed one.
 _LOOKS_LIKE_URI = re.compile(r"^[a-z][a-z0-9+.-]*:/")
 
 
@@ -117,7 +117,7 @@ class Reader:
         match their checksum.
         """
         left = [target for target in targets if target.nbytes > 0]
-        # The agent that has cut an answer, and where.
+        # The process id of the agent that has cut the last answer, and the offset of the cut.
         cut: Optional[tuple[int, int]] = None
         while left:
             length = sum(target.nbytes for target in left)
@@ -136,7 +136,7 @@ class Reader:
             cut = again
 
     def _agent_pid(self, deadline: float) -> int:
-        """Tells an agent that cuts its answers from one that was killed."""
+        """Distinguishes an agent that cuts its answers from the successor of one that was killed."""
         return int(self._link.call("GET", "/healthz", deadline=deadline).get("pid", 0))
 
     def _read_once(
@@ -148,7 +148,7 @@ class Reader:
         length: int,
         timeout: float,
     ) -> int:
-        """Bytes that were read before the answer was cut."""
+        """Sends one request. Returns the number of bytes that arrived before the answer was cut."""
         query = {
             "uri": self.uri,
             **version.query(),
@@ -180,7 +180,7 @@ class Reader:
                         return done
                     filled += count
                     done += count
-            # Finds that the body is at its end, so that the connection is used again.
+            # Reads to the end of the body, so that the connection can be used again.
             response.read()
         return done
 
@@ -203,12 +203,12 @@ class Reader:
         except TargetExists:
             if not was_free or options.get("replace") or self._agent(control_timeout, end) == agent:
                 raise
-            # The agent that died may have finished it. Other files than those of a restore stay.
+            # The agent that died may have finished the restore. Files of other origin stay.
             again = {**options, "replace": True}
             return self._restore(to, version, again, (timeout, end), control_timeout)
 
     def _agent(self, timeout: float, end: Optional[float]) -> Any:
-        """Differs between an agent and its successor."""
+        """Identifies the agent: its successor has another value."""
         deadline = time.monotonic() + timeout
         deadline = deadline if end is None else min(deadline, end + GRACE_SECONDS)
         health = self._link.call("GET", "/healthz", deadline=deadline)
@@ -309,7 +309,7 @@ def _poll(
     try:
         return call("GET", f"/v1/restores/{identity}", wait_ms, query=query)
     except NotFound:
-        # A restarted agent does not know it.
+        # A restarted agent does not know the restore.
         return call("POST", "/v1/restores", body=body)
 
 
@@ -325,7 +325,7 @@ def _ended(fields: Mapping[str, Any]) -> Restored:
 
 
 def _behind(targets: list[memoryview], done: int) -> list[memoryview]:
-    """What is left of the targets behind their first ``done`` bytes."""
+    """The rest of the targets after their first ``done`` bytes."""
     left = []
     for target in targets:
         if done < target.nbytes:

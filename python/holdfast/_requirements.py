@@ -13,7 +13,7 @@ _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 def require(package: str, oldest: str, extra: str) -> None:
     """``Unsupported``: ``package`` is older than ``oldest``, or is not installed.
 
-    ``extra``: of Holdfast, installs it.
+    ``extra``: the extra of Holdfast that installs it.
     """
     try:
         found = version(package)

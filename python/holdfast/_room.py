@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-# Part of the free memory that segments never take, so that the trainer can go on.
+# Part of the free memory that segments never take, so that the trainer can continue.
 _RESERVE = 0.05
 _CGROUP = "/sys/fs/cgroup"
 
@@ -32,7 +32,7 @@ def _of_machine() -> Optional[int]:
 
 
 def _of_cgroup() -> Optional[int]:
-    """The least of this process's cgroup and the ones above it."""
+    """The least room in the cgroup of this process and in those above it."""
     frees: list[int] = []
     for limit, used, statistics in _limits():
         total = _number(limit)

@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 class Layout(NamedTuple):
     """A file before it is written."""
 
-    #: With its length in front.
+    #: The header, with its length in front.
     header: bytes
     entries: tuple[Entry, ...]
     #: Bytes of the whole file.

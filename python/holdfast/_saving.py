@@ -75,9 +75,10 @@ class Saver:
         self._pid = os.getpid()
 
     def deadline(self, end: Optional[float] = None) -> float:
-        """When a call that begins now has to have its answer.
+        """Latest time of the answer to a call that begins now.
 
-        ``end``: of its own timeout, which an agent that does not answer may exceed a little.
+        ``end``: end of the call's own timeout. If the agent does not answer, the call may end a
+        little later.
         """
         deadline = time.monotonic() + self.timeout
         return deadline if end is None else min(deadline, end + GRACE_SECONDS)
@@ -89,7 +90,7 @@ class Saver:
         return self._writer
 
     def raise_failure(self, deadline: float) -> None:
-        """At the beginning of each call: raises what an earlier save has left to raise."""
+        """Called at the beginning of each call. Raises the failure of an earlier save."""
         writer = self.writer()
         if writer is not None:
             writer.refresh(deadline)
@@ -105,7 +106,7 @@ class Saver:
         if writer is None:
             deadline = self.deadline(end)
             health = self._link.call("GET", "/healthz", deadline=deadline)
-            # Process ids that differ are of different namespaces, where /proc shows others.
+            # If the ids differ, the agent is in another namespace and cannot use our /proc entry.
             is_visible = self._link.peer_pid == health.get("pid")
             writer = Writer(self._link, self._join, is_visible, log.info)
             writer.ensure(deadline)
@@ -148,7 +149,7 @@ class Saver:
         except (_SegmentGone, StorageFull) as error:
             if isinstance(error, NoStagingSpace) or not payload.is_staged:
                 raise
-            # The bytes are here, so they are copied once more, to a place that has room.
+            # The trainer still has the bytes, so they are copied again, to a place with room.
             again = self.stage(payload, staged.end, "wait")
             assert again is not None
             return self._post(again, body)
@@ -168,10 +169,10 @@ class Saver:
             is_posted = True
             writer.post(save, self.deadline(staged.end))
         except BaseException as error:
-            # An agent that did not answer may have begun, and may read the segment later. One that
-            # stops may have taken the place of one that did not answer.
+            # An agent that did not answer may have begun the save, and may read the segment later.
+            # The agent that answers "stopping" may be the successor of such an agent.
             was_refused = isinstance(error, HoldfastError) and not isinstance(error, Unavailable)
-            # In a full directory, each segment keeps the room that records need.
+            # The directory is full: a kept segment would take the room that records need.
             is_kept = not isinstance(error, StorageFull) and (was_refused or not is_posted)
             segment = staged.discard(reusable=is_kept)
             if segment is not None and isinstance(error, NotFound) and not segment.is_there():
@@ -180,7 +181,7 @@ class Saver:
         return writer, save
 
     def _finish_copy(self, staged: Staged) -> None:
-        """Copies what was added since. A segment that is too small for it is exchanged."""
+        """Copies what was added since ``stage``, into a larger segment if it does not fit."""
         payload, segment = staged.payload, staged.segment
         if not payload.is_staged:
             return

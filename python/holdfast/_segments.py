@@ -22,12 +22,12 @@ SEGMENTS_MAX = 2
 _STEP_BYTES = 2 << 20
 _NO_ROOM = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM),
-    # The directory is that of an agent of another user.
+    # The directory belongs to an agent of another user.
     *(errno.EACCES, errno.EPERM),
     # Another program has removed the directory. The agent makes it again.
     *(errno.ENOENT, errno.ENOTDIR),
 )
-# For the records that the agent writes beside the segments. Without them it takes no save.
+# Room for the records that the agent writes beside the segments. It takes no save without them.
 _RECORDS_BYTES = 1 << 20
 _MAP_POPULATE = 0x8000
 
@@ -95,7 +95,7 @@ class Segment:
 
 
 def make_segment(stage: Stage, size: int, memfd_name: Optional[str]) -> tuple[Segment, str]:
-    """A segment of at least ``size`` bytes, and why it is where it is.
+    """Makes a segment of at least ``size`` bytes. Returns it, and why better places were not used.
 
     Tries the stage directory if it is in memory, then a memfd, then the directory on disk.
     ``memfd_name``: ``None`` if the agent cannot open descriptors of this process.
@@ -146,7 +146,7 @@ def _create(stage: Stage, kind: str, size: int, memfd_name: str) -> Segment:
     path: Optional[str] = None
     name = secrets.token_hex(8)
     if kind == MEMFD:
-        # A name of its own: an agent that was late must not take the next memory for this one.
+        # The name is new: a slow agent must not mistake the memory of a later save for this one.
         fd = os.memfd_create(f"{memfd_name}-{name}", os.MFD_CLOEXEC)
     else:
         path = os.path.join(stage.directory, f"segment-{name}")
@@ -190,7 +190,7 @@ class SegmentPool:
             if old is not None:
                 self._free.remove(old)
             elif self._free and len(self._free) + self._used_count > SEGMENTS_MAX:
-                # Given back first: often there is no room for both.
+                # Free the old segment first: often there is no room for both.
                 smallest = min(self._free, key=_size_of)
                 self._free.remove(smallest)
                 smallest.close(unlink=True)
@@ -221,7 +221,7 @@ class SegmentPool:
         return segment
 
     def _drop_free(self) -> bool:
-        """Gives back what no save uses. Whether there was any."""
+        """Frees the segments that no save uses. Returns whether there were any."""
         with self._changed:
             free, self._free = self._free, []
         for segment in free:
@@ -251,7 +251,7 @@ class SegmentPool:
                 self._changed.wait(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
-        """Unlinks free segments. The files of saves that go on stay for the agent."""
+        """Unlinks free segments. The files of saves in progress stay for the agent."""
         with self._changed:
             free, self._free = self._free, []
             used, self._used = self._used, []

@@ -23,7 +23,8 @@ _IDLE_EXIT = "10m"
 _PAUSE = 0.01
 _LOG_TAIL_BYTES = 2000
 
-# Process ids. A child that has ended stays a zombie until its parent asks for its status.
+# Ids of agents that this process has started. A child that has ended stays a zombie until its
+# parent asks for its status.
 _started: set[int] = set()
 
 
@@ -142,7 +143,7 @@ def _exit_status(pid: int) -> Optional[int]:
     try:
         ended, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
-        # The trainer has asked for it, or this process is a child of the trainer.
+        # Other code has asked for the status already, or this process is a child of the starter.
         _started.discard(pid)
         return 0
     if ended == 0:

@@ -1,4 +1,4 @@
-"""All that is below a directory, or an error that names what cannot be saved."""
+"""Finds all files and empty directories below a directory, or names what cannot be saved."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Tree(NamedTuple):
     """Names are paths below the directory, in order."""
 
     files: Mapping[str, FileFacts]
-    #: Those without any entry.
+    #: Directories without any entry.
     empty_directories: list[str]
 
 

@@ -23,9 +23,9 @@ from .errors import (
     Unavailable,
 )
 
-# Between two attempts to join an agent that ends each stream of events.
+# Seconds between two attempts to join an agent that ends each stream of events.
 _PAUSE = 0.05
-# Until the agent has said how long it waits at most.
+# Assumed until the agent has said how long it waits at most.
 _WAIT_SECONDS = 30.0
 
 class Writer:
@@ -94,7 +94,7 @@ class Writer:
     def post(self, save: Save, deadline: float) -> None:
         """Begins a save. Its sources are open when this returns."""
         self.ensure(deadline)
-        # From here on, joining again repeats it.
+        # From here on, the save is repeated when this writer joins again.
         with self._lock:
             self._saves.append(save)
             if self._keeper is None or not self._keeper.is_alive():
@@ -117,7 +117,7 @@ class Writer:
             raise
 
     def refresh(self, deadline: float) -> None:
-        """Learns the states of all saves, if there is news and a save is in progress."""
+        """Reads the states of all saves, if there is news and a save is in progress."""
         if not self._saves:
             return
         self.ensure(deadline)
@@ -147,7 +147,7 @@ class Writer:
         try:
             fields = self._asked("GET", f"saves/{save.id}", query=query, deadline=deadline)
         except NotFound:
-            # Nothing says that the agent reads the segments no more.
+            # The agent may still read the segments, so they are not reused.
             self.update(save, forgotten(save), reusable=False)
             return
         self.update(save, fields)
@@ -160,7 +160,7 @@ class Writer:
             self.update(save, self._asked("DELETE", f"saves/{save.id}", deadline=deadline))
 
     def update(self, save: Save, fields: Mapping[str, Any], reusable: bool = True) -> None:
-        """Takes over what the agent tells about a save. ``reusable``: so are its segments."""
+        """Stores the agent's description of a save. ``reusable``: its segments may be reused."""
         if not isinstance(fields.get("state"), str):
             raise ProtocolError("the agent's answer is not a save: it has no state")
         with self._lock:
@@ -179,7 +179,7 @@ class Writer:
             self.pool.give_back(segment, reusable)
 
     def tell(self, save: Save) -> Optional[HoldfastError]:
-        """The failure of a save, which the caller is told now."""
+        """Returns the failure of a save, and notes that the caller has learned of it."""
         with self._lock:
             save.is_told = True
             if save.failure in self._failures:
@@ -198,7 +198,7 @@ class Writer:
             events.wait(seconds)
 
     def leave(self, deadline: float) -> None:
-        """Ends this writer. Sealed saves go on in the agent."""
+        """Ends this writer. Sealed saves continue in the agent."""
         self.has_left = True
         if self.is_connected():
             with suppress(HoldfastError):
@@ -207,7 +207,7 @@ class Writer:
         self.pool.close()
 
     def forget(self) -> None:
-        """In the child of a fork: the parent stays the only one who holds its events."""
+        """In the child of a fork: only the parent keeps its stream of events."""
         self.has_left = True
         self._lock = threading.RLock()
         self._leave_events(is_shared=True)
@@ -234,7 +234,7 @@ class Writer:
                 return False
             news = self.events.look()
             if news is not False:
-                # The lines only say that there is news. The states are asked for.
+                # The lines only say that there is news. `refresh` reads the states.
                 self._is_stale = True
             return news is not None
 
@@ -259,7 +259,7 @@ class Writer:
             pass
 
     def _bring_saves(self, deadline: float) -> None:
-        """Tells the agent of the saves in progress. Called again if it did not end."""
+        """Tells the agent of the saves in progress. Called again if it was interrupted."""
         try:
             for save in self._saves[:]:
                 self._send_again(save, deadline)
@@ -324,7 +324,7 @@ class Writer:
             self.update(save, refused(save, error))
 
     def _known(self, save: Save, deadline: float) -> Optional[dict[str, Any]]:
-        """A save that a restarted agent goes on with by itself, because it was sealed."""
+        """The agent's view of a save. A restarted agent knows it only if it was sealed."""
         with suppress(NotFound):
             path = f"/v1/writers/{self.id}/saves/{save.id}"
             return self._link.call("GET", path, deadline=deadline)

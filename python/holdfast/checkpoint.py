@@ -1,4 +1,4 @@
-"""What the agent tells about checkpoints."""
+"""Checkpoints, their files and restores, as the agent describes them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Restored(NamedTuple):
     version: int
     file_count: int
     size_bytes: int
-    #: What was not restored, as the agent tells it.
+    #: What was not restored, in the agent's words.
     skipped: tuple[Any, ...]
     #: Signs that a shard of ElasticDL was cut off.
     suspicions: tuple[str, ...] = ()

@@ -51,7 +51,8 @@ class CheckpointSaver(HoldsRun):
         keep_best: Sequence[Mapping[str, Any]] = (),
         **options: Any,
     ) -> None:
-        """Joins the run: what a former life of this server has delivered alone is never committed.
+        """Joins the run. What an earlier life of this server has delivered for versions that are
+        not committed no longer counts.
 
         ``checkpoint_dir``: the URI of a run, an alias of the agent's configuration, or the path of
         a directory, with a slash.
@@ -128,10 +129,10 @@ class CheckpointSaver(HoldsRun):
         self._unless_overtaken(lambda: self._run.annotate(version, metrics=metrics))
 
     def _unless_overtaken(self, call: Callable[[], T]) -> T:
-        """Drops failures of versions before the newest that this server has saved.
+        """Drops the failures of versions before the newest that this server has saved.
 
-        Another server has skipped such a version, so it never appears. The calls of the run raise
-        what earlier saves have left before they do anything.
+        If another server has skipped a version, it is never committed, and that is no error here.
+        Without this, the next call of the run would raise it.
         """
         while True:
             try:
@@ -232,7 +233,7 @@ def _restored_shard(
     form: str,
     directory: Optional[FilePath],
 ) -> Optional[bytes]:
-    # The same checkpoint, even if a newer one is committed meanwhile.
+    # By its version, because a newer checkpoint may be committed meanwhile.
     latest = run.latest() if version is None else None
     number = version if latest is None else latest.version
     if number is None:

@@ -27,8 +27,8 @@ _STAGED = ("staged", "committed")
 class Handle:
     """A save that ``Run.save`` began. Safe for threads.
 
-    Two durabilities have names. ``staged``: the save survives the trainer, because the agent goes
-    on with it. ``committed``: the checkpoint is in the store and survives the machine.
+    There are two degrees of durability. ``staged``: the save survives the trainer, because the
+    agent continues it. ``committed``: the checkpoint is in the store and survives the machine.
     """
 
     def __init__(self, saver: Saver, writer: Writer, save: Save) -> None:
@@ -62,7 +62,7 @@ class Handle:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """All that the agent told last: bytes done, missing writers, the id of the checkpoint."""
+        """The agent's last description: bytes done, missing writers, the id of the checkpoint."""
         return dict(self._save.fields)
 
     def done(self) -> bool:
@@ -70,7 +70,7 @@ class Handle:
         return self._asked().is_final
 
     def error(self) -> Optional[Exception]:
-        """Why the save ended without a commit. ``None``: it was committed, or it goes on.
+        """Why the save ended without a commit. ``None``: it was committed, or is in progress.
 
         No later call of the run raises this failure.
         """
@@ -80,8 +80,8 @@ class Handle:
     def wait(self, until: Goal = "committed", timeout: Optional[float] = None) -> Handle:
         """Waits until the save is ``staged`` or ``committed``.
 
-        ``timeout`` in seconds; ``None``: until the save has ended. ``TimedOut``: it goes on and is
-        not there yet. If the save ended without a commit: the error of its failure.
+        ``timeout`` in seconds; ``None``: until the save has ended. ``TimedOut``: the save continues
+        and has not got that far. If the save ended without a commit: the error of its failure.
         ``AgentUnavailable``: the agent went away and did not return.
         """
         return self._wait(until, timeout, threading.Event())
@@ -169,7 +169,7 @@ class Handle:
                 raise _too_late(save, until, timeout)
 
     async def _wait_aside(self, until: str, timeout: Optional[float]) -> Handle:
-        """Waits in a daemon thread, so that neither loop nor interpreter waits for it at exit."""
+        """Waits in a daemon thread, so that neither the loop nor the exit of Python waits for it."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -216,6 +216,6 @@ def _has_reached(save: Save, until: str) -> bool:
 
 def _too_late(save: Save, until: str, timeout: Optional[float]) -> TimedOut:
     return TimedOut(
-        f"version {save.version} was not {until} within {timeout} s; it goes on ({save.state})",
+        f"version {save.version} was not {until} within {timeout} s; it continues ({save.state})",
         {"version": save.version, "state": save.state},
     )

@@ -27,7 +27,7 @@ _ID_BYTES_MAX = 255
 
 
 class Client(HoldsRun):
-    """As the client of Paddle's master. The election is kept in the store of a run."""
+    """Has the calls of Paddle's client of its master. The store of a run keeps the election."""
 
     def __init__(self, uri: str, **options: Any) -> None:
         """``options``: ``agent``, ``start``, ``timeout`` of ``holdfast.connect``."""

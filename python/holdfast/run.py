@@ -111,23 +111,23 @@ class Run:
         """Begins to save this writer's part of a version, and returns when it is ``staged``.
 
         ``version``: 0 to 2**63 - 1, above those that this life has saved. ``files``: paths by the
-        names of the files in the checkpoint. The agent has opened them when this returns. They stay
-        as they are until the save is ``delivered``. ``buffers``: bytes by names. ``arrays``: arrays by
-        names, for one safetensors file ``arrays_name``. Buffers and arrays are copied once. They
+        names of the files in the checkpoint. The agent has opened them when this returns. Do not
+        change them until the save is ``delivered``. ``buffers``: bytes by names. ``arrays``: arrays
+        by names, for one safetensors file ``arrays_name``. Buffers and arrays are copied once. They
         may be changed when this returns.
 
         ``metrics``: finite numbers. ``metadata``: strings by names. ``sealed``: false if
         ``Handle.seal`` adds more; until then the save is not ``staged``.
 
         ``timeout``: seconds from now until the checkpoint must be committed; ``None``: as the
-        agent is configured. ``when_busy``: two earlier saves still use both segments. ``wait``
-        for one, ``skip`` this save and return ``None``, or raise ``Unavailable``.
+        agent is configured. ``when_busy``: what to do if two earlier saves still use both segments:
+        ``wait`` for one, ``skip`` this save and return ``None``, or ``raise`` ``Unavailable``.
 
         ``InvalidArgument``, ``Unsupported``: an argument. ``NoStagingSpace``: no memory for the
         copy. ``Fenced``: another process has taken over this writer. ``Conflict``: the version is
         decided with other content. ``TimedOut``: no segment became free. ``AgentUnavailable``: there
-        was no answer. The agent may still begin this save, with the content that it had, or not at
-        all if that is gone.
+        was no answer. The agent may still begin this save later: with the present content, or not
+        at all if that no longer exists.
         """
         end = _end_of(timeout)
         self._begin(end)
@@ -247,7 +247,7 @@ class Run:
         metrics: Optional[Mapping[str, float]] = None,
         metadata: Optional[Mapping[str, str]] = None,
     ) -> None:
-        """Adds metrics and metadata to a committed version. The last value of a name counts."""
+        """Adds metrics and metadata to a committed version. A later value of a name replaces it."""
         deadline = self._begin()
         given = extras(metrics, metadata)
         self._reader.annotate(check_version(version), given, deadline)
@@ -282,7 +282,7 @@ class Run:
         return is_elected
 
     def close(self) -> None:
-        """Leaves the run. Saves in progress go on in the agent. Repeatable.
+        """Leaves the run. Saves in progress continue in the agent. Repeatable.
 
         Raises the failure of an earlier save if no call has raised it, after it has closed all.
         """
@@ -358,7 +358,7 @@ class Run:
         self._reader.read_ranges(found, name, offset, targets, self._timeout)
 
     def _begin(self, end: Optional[float] = None) -> float:
-        """When this call has to have its answers. Raises the failure of an earlier save."""
+        """Begins a call: raises the failure of an earlier save. Returns the call's deadline."""
         if self._is_closed:
             raise InvalidArgument("the run is closed")
         deadline = self._saver.deadline(end)

@@ -221,7 +221,7 @@ class Waiting(FakeAgentCase):
         handle = self.save()
         self.assertIs(handle.wait("staged", 0), handle)
         self.assertEqual((handle.state, handle.durability, handle.done()), ("accepted", "staged", False))
-        with self.assertRaisesRegex(holdfast.TimedOut, "was not committed within 0 s; it goes on"):
+        with self.assertRaisesRegex(holdfast.TimedOut, "was not committed within 0 s; it continues"):
             handle.wait("committed", 0)
         # A durability that the state contradicts does not count.
         self.agent.saves[handle.save_id]["durability"] = "committed"

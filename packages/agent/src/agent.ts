@@ -42,7 +42,7 @@ export interface Stopped {
   readonly newest: readonly Newest[];
   /** Sealed saves that were not committed. */
   readonly unfinishedCount: number;
-  /** Those with a record in the staging directory: the next agent goes on with them. */
+  /** Those with a record in the staging directory: the next agent continues with them. */
   readonly resumableCount: number;
 }
 
@@ -241,7 +241,7 @@ export class Agent {
     const jobs = this.#jobsUnderWay();
     const why = new CheckpointError(
       'Unavailable',
-      'the agent stops; sealed saves go on when it starts again',
+      'the agent stops; sealed saves continue when it starts again',
     );
     await Promise.all(this.writers.map((writer) => writer.close(why)));
     await Promise.all([...this.#restores.values()].map((job) => job.leaveToNext()));
@@ -288,7 +288,7 @@ export class Agent {
     }
   }
 
-  /** One that cannot go on does not hold up the others. */
+  /** One that cannot continue does not hold up the others. */
   async #resumeSave(writer: Writer, seal: SealRecord): Promise<void> {
     try {
       await writer.resume(seal);

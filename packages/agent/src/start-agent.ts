@@ -29,7 +29,7 @@ export interface RunningAgent {
   readonly ended: Promise<Stopped>;
   /**
    * Takes no more saves, waits at most `deadlineMs` for those under way, and ends. Sealed saves
-   * that were not finished stay in the staging directory; the next agent goes on with them. Saves
+   * that were not finished stay in the staging directory; the next agent continues with them. Saves
    * from memory without a name end with this agent, unless their trainer sends them again.
    */
   stop(deadlineMs: number): Promise<Stopped>;

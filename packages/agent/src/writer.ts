@@ -208,7 +208,7 @@ export class Writer {
     };
   }
 
-  /** Unsealed saves are dropped, sealed ones go on. */
+  /** Unsealed saves are dropped, sealed ones continue. */
   async leave(): Promise<void> {
     this.#hasLeft = true;
     const why = new CheckpointError('Aborted', 'the trainer has left before it sealed the save');

@@ -1,4 +1,4 @@
-"""What DCP's ``.metadata`` says of its checkpoint."""
+"""Reads from DCP's ``.metadata`` which files belong to a checkpoint."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _load(metadata: bytes) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes only what metadata consists of: a pickle can call any function."""
+    """Creates only objects of the classes of metadata, because a pickle can call any function."""
 
     def find_class(self, module: str, name: str) -> Any:
         is_type = module == "torch" and isinstance(getattr(_torch(), name, None), _torch().dtype)

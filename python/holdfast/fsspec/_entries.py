@@ -1,4 +1,4 @@
-"""What listings hold."""
+"""Entries of listings: runs, versions, directories and files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..checkpoint import Checkpoint, File
 
 
 def is_visible(checkpoint: Checkpoint) -> bool:
-    """Whether it can be loaded. A rollback has left others behind."""
+    """Whether a checkpoint can be loaded. Those that a rollback left behind are not listed."""
     return checkpoint.state == "live" and not checkpoint.fields.get("isLeftBehind")
 
 
@@ -49,7 +49,7 @@ def entries_in(base: str, place: Place, checkpoint: Checkpoint, files: list[File
             full = f"{base}/{name}"
             found[name] = directory_entry(full, checkpoint) if slash else file_entry(full, file, checkpoint)
     for directory in empty_directories(checkpoint):
-        # With the slash: the place itself may be one.
+        # The slash makes the prefix match if the place itself is the empty directory.
         if f"{directory}/".startswith(inside):
             is_there = True
             name = f"{directory}/"[len(inside) :].partition("/")[0]

@@ -1,4 +1,4 @@
-"""Files that were written and belong to no committed version yet. They are in this process alone."""
+"""Written files that belong to no committed version yet. They are in this process alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Callable, Mapping, NamedTuple, Optional
 from .._run_pool import Options, runs
 from ..errors import HoldfastError, InvalidArgument
 
-# A save that failed leaves its files. A third one that begins shows that the oldest was given up.
+# A failed save leaves its files. When a third save begins, the oldest was given up.
 _VERSIONS_MAX = 2
 
 
@@ -33,7 +33,7 @@ class Pending:
         os.register_at_fork(after_in_child=self._forget)
 
     def begin(self, key: Key) -> None:
-        """Forgets what an earlier try to save this version has left."""
+        """Begins a version. Forgets the files of an earlier try to save it."""
         with self._lock:
             self._versions.pop(key, None)
             of_run = [one for one in self._versions if one.run == key.run]
@@ -55,7 +55,7 @@ class Pending:
             return dict(self._versions.get(key, {}))
 
     def remove(self, key: Key, name: Optional[str] = None) -> bool:
-        """Drops a file, or all of the version. Whether there was any."""
+        """Drops a file, or all files of the version. Returns whether there were any."""
         with self._lock:
             if name is None:
                 return self._versions.pop(key, None) is not None
@@ -96,7 +96,7 @@ class PendingFile(io.BytesIO):
         return False
 
     def __del__(self) -> None:
-        # What was never closed is not part of anything.
+        # A file that was never closed is not saved.
         super().close()
 
 

@@ -55,8 +55,8 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     A version is committed as a whole, so a program has to say when it is complete. DCP does so when it
     renames ``.metadata.tmp``. Others write in ``with fs.transaction:``, whose end commits. Outside of
-    one, ``open`` refuses files that are not DCP's (``Unsupported``). Until then the files are in the
-    memory of this process. One process writes a version; for several use ``holdfast.torch``.
+    one, ``open`` refuses files that are not DCP's (``Unsupported``). Until the commit the files are in
+    the memory of this process. One process writes a version; for several use ``holdfast.torch``.
 
     ``agent``, ``start``, ``attempt``, ``timeout``: as for ``holdfast.connect``.
 
@@ -98,7 +98,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def fsid(self) -> str:
         return SCHEME
 
-    # Reading: committed versions.
+    # Reading works on committed versions.
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
         """The versions of a run, or what is in a version."""
@@ -116,7 +116,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         base = self._strip_protocol(path)
         run, slash, last = base.rpartition("/")
-        # One call reads of one version. Several, as of a directory, could read of two.
+        # `latest` names the version itself. Two calls for files in it could see two versions.
         if slash and last == LATEST and place_of(run).version is None:
             with _as_os_errors(path):
                 return directory_entry(base, self._newest(place_of(run)))
@@ -139,7 +139,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         raise FileNotFoundError(f"{self.unstrip_protocol(base)}: version {place.version} has no such file")
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Only a file that is not there is false. An agent that does not answer is an error."""
+        """``False``: the file does not exist. An agent that does not answer is an error."""
         try:
             self.info(path)
         except FileNotFoundError:
@@ -188,7 +188,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self._refuse_committed(path, place)
         return PendingFile(self._key(place), place.name, None if self._intrans else pending.put)
 
-    # Writing: see the class.
+    # Writing works on versions that are not committed: see the class.
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """There are no empty directories. DCP begins each save of a version with this call."""
@@ -272,7 +272,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         )
 
     def _drop_from_transaction(self, place: Place) -> bool:
-        """Whether a file of the transaction was dropped."""
+        """Drops a file of the transaction. Returns whether there was one."""
         if not self._intrans:
             return False
         files, key = self.transaction.files, self._key(place)
@@ -318,7 +318,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return found, files
 
     def _type(self, path: str) -> Optional[str]:
-        """``None``: it is not there. Other errors than that are raised, as by ``exists``."""
+        """Type of the entry. ``None``: it does not exist. Other errors are raised, as by ``exists``."""
         try:
             return str(self.info(path)["type"])
         except FileNotFoundError:
@@ -362,7 +362,7 @@ def _file_place(path: str) -> Place:
 
 @contextmanager
 def _as_os_errors(path: str) -> Iterator[None]:
-    """fsspec and its users know what is missing by this error alone."""
+    """Converts ``NotFound``: fsspec and its users expect ``FileNotFoundError`` for missing files."""
     try:
         yield
     except NotFound as error:

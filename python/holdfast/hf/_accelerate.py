@@ -53,7 +53,7 @@ class AcceleratorCheckpoints:
     ) -> None:
         """Has accelerate write its state, and begins to save it as this version.
 
-        The training goes on when the agent has opened the files. A save that fails is raised by
+        The training continues when the agent has opened the files. A save that fails is raised by
         the next call, on all ranks. ``save_options`` are those of ``Accelerator.save_state``.
         """
         if self._saver is None:
@@ -76,12 +76,12 @@ class AcceleratorCheckpoints:
         return int(found.rpartition("-")[2])
 
     def finish(self, timeout: Optional[float] = None) -> None:
-        """Waits until all versions are committed. ``TimedOut``: some are not, and go on."""
+        """Waits until all versions are committed. ``TimedOut``: some are still in progress."""
         if self._saver is not None:
             self._saver.finish(timeout)
 
     def close(self) -> None:
-        """Leaves the run. Saves that are staged go on in the agent."""
+        """Leaves the run. Saves that are staged continue in the agent."""
         saver, self._saver = self._saver, None
         if saver is not None:
             saver.close()

@@ -66,7 +66,8 @@ class DirectorySaver:
         When it returns, the agent has opened every file: the directory may be removed. Its files
         must not be written to before they are delivered; such a save fails as ``SourceChanged``.
         Empty directories are kept. ``InvalidArgument``: there is a symbolic link in the directory.
-        A version that is saved again is skipped if it was committed, and begun anew if it failed.
+        If the version was saved before, the save is skipped if that one is committed, and done
+        again if it failed.
 
         ``keep``: a directory that is not removed although its version is committed.
         """
@@ -76,7 +77,7 @@ class DirectorySaver:
             return
         trees = self._nodes.together(lambda: self._tree(directory))
         files = shares([trees[rank].files for rank in self._nodes.leaders])
-        # Another node may have files in them: the checkpoint then has these.
+        # A directory that is empty here may have files on another node. It is not empty then.
         empty = trees[self._nodes.rank].empty_directories
 
         def begin() -> None:
@@ -110,13 +111,13 @@ class DirectorySaver:
         self._remove_committed(keep)
 
     def close(self) -> None:
-        """Leaves the run. Saves that are staged go on in the agent."""
+        """Leaves the run. Saves that are staged continue in the agent."""
         run, self._run = self._run, None
         if run is not None:
             run.close()
 
     def _look_at_earlier(self, now: int) -> None:
-        """Raises the failure of a save of another version."""
+        """Raises the failure of an earlier save, unless it was of this version."""
         for version, saved in list(self._saved.items()):
             if version == now or not saved.handle.done():
                 continue
@@ -126,7 +127,7 @@ class DirectorySaver:
                 raise error
 
     def _has_committed(self, version: int) -> bool:
-        """Waits for an earlier save of this version to end."""
+        """Waits for the end of an earlier save of this version. Returns whether it is committed."""
         saved = self._saved.get(version)
         if saved is None:
             return False

@@ -1,4 +1,4 @@
-"""The processes of a job, and one of each node that saves and restores for it."""
+"""The processes of a job. On each node, one of them saves and restores for the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Nodes(NamedTuple):
         return self.leaders.index(self.rank) if self.rank in self.leaders else None
 
     def gather(self, mine: _T) -> list[_T]:
-        """What each rank gives, in the order of the ranks."""
+        """Returns the values that all ranks pass, in the order of the ranks."""
         if self.size == 1:
             return [mine]
         found: list[Any] = [None] * self.size
@@ -35,7 +35,7 @@ class Nodes(NamedTuple):
         return found
 
     def together(self, work: Callable[[], _T]) -> list[_T]:
-        """What ``work`` returns on each rank. If it raises on any, all raise the first error."""
+        """Runs ``work`` on each rank and returns all results. If one raises, all raise its error."""
         mine: tuple[Any, Optional[Exception]]
         try:
             mine = work(), None

@@ -14,9 +14,9 @@ from ..errors import InvalidArgument, TargetExists
 from ..run import Run
 from ._nodes import Nodes, find_nodes
 
-#: What a resume has put aside.
+#: End of the name of a directory that a resume has renamed.
 _ASIDE = re.compile(r"^(checkpoint-\d+)\.before-resume$")
-#: The note of a restore about the files that it has written.
+#: The agent's note about the files that a restore has written.
 _NOTE = re.compile(r"^\.(checkpoint-\d+)\.holdfast-[0-9a-f]+\..+\.made-0$")
 
 
@@ -80,7 +80,7 @@ def _find(run: Optional[Run], version: Optional[int]) -> Optional[int]:
 
 
 def _restore_on_each(nodes: Nodes, run: Optional[Run], version: int, target: str) -> None:
-    """First on rank 0. A node that sees what rank 0 has made has the same directory."""
+    """Restores on rank 0, and then on each node that does not see the directory of rank 0."""
     name = nodes.gather(f".holdfast-{secrets.token_hex(8)}")[0]
     sign = os.path.join(os.path.dirname(target), name)
 
@@ -105,9 +105,9 @@ def _restore_on_each(nodes: Nodes, run: Optional[Run], version: int, target: str
 
 
 def _remove_old(directory: str, restored: str) -> None:
-    """Removes what earlier resumes have left beside other checkpoints.
+    """Removes what earlier resumes have left: renamed directories, and notes of the agent.
 
-    That is what they put aside, and the agent's notes about directories that the Trainer has removed.
+    A note is removed if the Trainer has removed the directory that it is about.
     """
     with suppress(OSError):
         for name in os.listdir(directory):
@@ -126,7 +126,7 @@ def _restore(run: Optional[Run], version: int, target: str) -> None:
     try:
         run.restore(target, version, replace=True)
     except TargetExists:
-        # It is of the Trainer, which may have been killed while it wrote.
+        # The Trainer has written it, and may have been killed meanwhile.
         before = f"{target}.before-resume"
         shutil.rmtree(before, ignore_errors=True)
         os.rename(target, before)

@@ -18,12 +18,13 @@ from ._places import Target, target_of
 class CheckpointIO(LightningIO):
     """Saves Lightning's checkpoints to the run that their path names: ``holdfast://RUN/…``.
 
-    A save returns when the agent has its bytes; it uploads and commits them while the training goes on.
-    If that fails, the next save raises the error, and saves nothing. The end of ``fit`` waits for all
-    commits, and raises what failed. ``waits``: each save waits for its commit.
+    A save returns when the agent has its bytes. The agent uploads and commits them while the training
+    continues. If that fails, the next save raises the error, and saves nothing. The end of ``fit``
+    waits for all commits, and raises the first failure. ``waits``: each save waits for its commit.
 
-    Rotation removes nothing: what was resumed from must not go. The retention of the run removes
-    versions. Do not wrap this in ``AsyncCheckpointIO``: it copies all tensors once more.
+    Lightning's rotation removes nothing, because it could remove the checkpoint that the job resumed
+    from. The retention of the run removes versions. Do not wrap this in ``AsyncCheckpointIO``: it
+    copies all tensors once more.
 
     ``timeout``: seconds until a save has to be committed. ``attempt``: as for ``holdfast.connect``. The
     agent is that of the environment (``HOLDFAST_AGENT``).
@@ -91,7 +92,7 @@ class CheckpointIO(LightningIO):
         return loaded
 
     def remove_checkpoint(self, path: Any) -> None:
-        """Removes nothing: see the class."""
+        """Removes nothing: the retention of the run does."""
         target_of(path)
 
     def teardown(self) -> None:

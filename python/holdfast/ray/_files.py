@@ -45,7 +45,7 @@ class _Path(NamedTuple):
 
 
 class RunHandler(FileSystemHandler):  # type: ignore[misc]
-    """What ``filesystem`` hands to pyarrow. It can be pickled: Ray sends it to all workers."""
+    """The file system that pyarrow calls. It can be pickled, because Ray sends it to all workers."""
 
     def __init__(self, run: str, options: Options) -> None:
         self.base = url(run)
@@ -113,7 +113,7 @@ class RunHandler(FileSystemHandler):  # type: ignore[misc]
     def open_output_stream(self, path: str, metadata: Any) -> Any:
         parsed = _parsed(path)
         if parsed.entry == _MARKER:
-            # What Ray wants to know by this file is whether this node reaches the storage.
+            # By this file Ray checks whether this node reaches the storage, so only that is done.
             self._reach()
             return pa.BufferOutputStream()
         if parsed.entry == _SNAPSHOT:
@@ -178,7 +178,7 @@ class RunHandler(FileSystemHandler):  # type: ignore[misc]
 
 
 class _SnapshotFile(io.BytesIO):
-    """Takes Ray's list of checkpoints. Only metrics are new in it: the run knows its versions."""
+    """Receives Ray's list of checkpoints. Only its metrics are kept: the run has its own list."""
 
     def __init__(self, handler: RunHandler) -> None:
         super().__init__()

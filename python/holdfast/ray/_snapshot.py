@@ -67,7 +67,7 @@ def keep_metrics(run: Run, data: bytes) -> None:
     try:
         run.annotate(version, metrics=metrics)
     except NotFound:
-        # Retention was faster.
+        # Retention has removed the version meanwhile.
         pass
     except InvalidArgument as error:
         # Too many, or a name that is too long. The checkpoint itself is committed.

@@ -41,8 +41,8 @@ def save(
     lasts. ``timeout``: seconds until the checkpoint has to be committed, by default that of the writer;
     all ranks pass the same. ``metrics``, ``metadata``: of the checkpoint; those of the coordinator count.
 
-    ``Incomplete``, on all ranks that have called this: with a ``timeout``, the ranks that have not called
-    it in time, by number. A rank that calls it later raises the same, and takes part in the next save.
+    ``Incomplete``: with a ``timeout``, some ranks did not call this in time; it names them by number.
+    All ranks that call this raise it. A late rank raises it too, and takes part in the next save.
 
     An error of a rank is raised on all ranks, as DCP's ``CheckpointException``, which is no
     ``Exception``. Then nothing is committed, unless it holds an ``OutcomeUnknown``.
@@ -70,9 +70,9 @@ def async_save(
 ) -> Future[Metadata]:
     """As ``save``, but returns when all ranks have copied their tensors, which may change then.
 
-    The agent does the rest. It goes on when the trainer ends. The future ends when the checkpoint is
-    committed; a thread that only waits sets it. A failure is also raised by the next save, on all
-    ranks. If two saves are in progress, a third waits.
+    The agent uploads and commits, also if the trainer ends meanwhile. The future ends with the commit
+    or the failure; a thread that only waits for it sets it. The next save raises a failure too, on
+    all ranks. If two saves are in progress, a third waits.
     """
     writer, version = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
     with _settings(writer, False, timeout, metrics, metadata):
@@ -84,7 +84,7 @@ def async_save(
     assert handle is not None
     writer.follow(handle)
     future: Future[Metadata] = Future()
-    # It cannot be cancelled: other ranks go on with the save.
+    # It cannot be cancelled: other ranks continue with the save.
     future.set_running_or_notify_cancel()
     threading.Thread(
         target=_wait, args=(writer, handle, future, found), name="holdfast-wait", daemon=True

@@ -1,4 +1,4 @@
-"""Where a part of a chunk is in the bytes of the chunk."""
+"""Computes where a part of a chunk lies in the bytes of the chunk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ByteRange(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A part of an array, as slices have it."""
+    """A part of an array: a range in each dimension."""
 
     offsets: tuple[int, ...]
     lengths: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What has to be true of a save before it is committed."""
+"""Checks that a save has to pass before it is committed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..errors import InvalidArgument
 
 
 class Results(list[WriteResult]):
-    """What one rank has written, and for which version. It travels to the coordinator."""
+    """What one rank has written, and for which version. It is sent to the coordinator."""
 
     def __init__(self, results: Iterable[WriteResult], version: int) -> None:
         super().__init__(results)

@@ -1,4 +1,4 @@
-"""Whether a load fills all of each tensor. DCP reads the parts that it finds, and leaves the rest."""
+"""Checks that a load fills each tensor completely. DCP reads only the parts that it finds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_filled(plan: LoadPlan, planner: LoadPlanner, metadata: Metadata) -> No
             name = item.dest_index.fqn
             counts[name] = counts.get(name, 0) + math.prod(item.lengths)
     for name, tensor in state.items():
-        # A planner that allows it leaves out what the checkpoint has not.
+        # A planner that allows partial loads omits tensors that the checkpoint does not have.
         if not isinstance(tensor, torch.Tensor) or name not in metadata.state_dict_metadata:
             continue
         wanted = sum(math.prod(chunk.sizes) for chunk in _create_chunk_list(tensor))

@@ -30,7 +30,7 @@ class Ranks(NamedTuple):
         return rank if self.group is None else dist.get_global_rank(self.group, rank)
 
     def from_first(self, find: Callable[[], _T]) -> _T:
-        """What ``find`` returns on rank 0, on all ranks. All raise what it raises there."""
+        """Calls ``find`` on rank 0. All ranks return its result, or raise its error."""
         if self.is_alone:
             return find()
         found: list[Any] = [None, None]
@@ -76,7 +76,7 @@ def ranks_of(process_group: Optional[Any] = None, no_dist: bool = False) -> Rank
 
 
 class GroupMark:
-    """Remembers the group that a writer was made for, and sees that it was destroyed."""
+    """Remembers the group that a writer was made for, and notices when it is destroyed."""
 
     def __init__(self, process_group: Optional[Any], no_dist: bool) -> None:
         self._is_alone = no_dist or not dist.is_available() or not dist.is_initialized()

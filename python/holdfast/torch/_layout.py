@@ -128,7 +128,7 @@ def _source(name: str, tensor: torch.Tensor) -> ArraySource:
 
     def copy_into(target: memoryview) -> None:
         there = torch.frombuffer(target, dtype=tensor.dtype).view(tensor.shape)
-        # Gathers strides, resolves conjugates and leaves the device, all in one pass.
+        # One pass copies from the device, in C order, with conjugates resolved.
         there.copy_(tensor)
 
     return ArraySource(dtype, tuple(tensor.shape), copy_into)

@@ -1,7 +1,7 @@
-"""``metadata.json``: what DCP has to know of a checkpoint, without a pickle.
+"""``metadata.json``: the metadata that DCP needs to load a checkpoint, as JSON and not as a pickle.
 
-It holds the same as DCP's ``.metadata``: shapes, types and chunks of the tensors, where each chunk
-is, and how nested names were flattened.
+It holds the same as DCP's ``.metadata``: shapes, types and chunks of the tensors, the place of each
+chunk, and how nested names were flattened.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def file_name(rank: Optional[int]) -> str:
 
 
 class Record(NamedTuple):
-    """What was read."""
+    """A record that was read."""
 
     #: With its ``storage_data``.
     metadata: Metadata

@@ -11,7 +11,7 @@ from ._boxes import ByteRange
 
 
 class Rows:
-    """The caller adds ranges by file and place, and calls ``flush`` after the last."""
+    """Collects ranges by file and offset. The caller calls ``flush`` after the last."""
 
     def __init__(self, run: Run, found: Version) -> None:
         self._run = run

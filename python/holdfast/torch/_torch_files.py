@@ -12,9 +12,9 @@ from ..errors import Unexpected
 
 
 def torch_saved(tensor: torch.Tensor) -> tuple[int, CopyInto]:
-    """Bytes of the tensor as ``torch.save`` writes it, and what writes them.
+    """The size of the tensor as ``torch.save`` writes it, and a function that writes it.
 
-    The size is found by a pass that keeps nothing.
+    A first pass, which keeps no bytes, finds the size.
     """
     counter = _Counter()
     _save(tensor, counter)
@@ -72,7 +72,7 @@ def _save(tensor: torch.Tensor, file: Any) -> None:
 
 @contextmanager
 def _without_checksums() -> Iterator[None]:
-    """The agent has stronger ones, and no reader looks at those of torch."""
+    """Turns torch's checksums off: the agent computes stronger ones, and no reader checks torch's."""
     before = torch.serialization.get_crc32_options()
     torch.serialization.set_crc32_options(False)
     try:

@@ -272,7 +272,7 @@ class Writer(StorageWriter):
                 self._failures[handle.version] = error
 
     def close(self) -> None:
-        """Leaves the run. Saves in progress go on in the agent."""
+        """Leaves the run. Saves in progress continue in the agent."""
         staged, self._staged = self._staged, None
         if staged is not None:
             staged.discard()

@@ -35,7 +35,7 @@ def load_newest(manager: Any, state: Any, reset: Callable[[], None]) -> None:
         reset()
         if _try_loading(older, state) is None:
             log.warning(
-                "checkpoint %s cannot be used (%s): training goes on from checkpoint %s",
+                "checkpoint %s cannot be used (%s): training continues from checkpoint %s",
                 *(newest, failure, older.sequence_id),
             )
             return
@@ -82,7 +82,7 @@ def save(manager: Any, state: Any) -> None:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether a later save may succeed. Then the failure costs a checkpoint, and no step."""
+    """Whether a later save may succeed. If so, the training continues without this checkpoint."""
     if isinstance(error, HoldfastError):
         return error.retryable or isinstance(error, (OutcomeUnknown, Conflict))
     return isinstance(error, RuntimeError)

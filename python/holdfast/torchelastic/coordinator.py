@@ -58,11 +58,11 @@ class Coordinator(abc.ABC):
         return False
 
     def monitor_progress(self, state: Any, worker_stats: Any) -> None:
-        """Called after each step, with what the step told."""
+        """Called after each step, with the ``WorkerStats`` that the step has returned."""
         return None
 
     def report_progress(self, state: Any) -> None:
-        """Called after each step after which the workers go on."""
+        """Called after each step, unless the workers meet again or stop after it."""
         return None
 
     def on_error(self, e: BaseException) -> None:

@@ -78,7 +78,7 @@ class _Loop:
         raise error
 
     def _attempt(self, work: Callable[[Any], bool]) -> bool:
-        """False: the next rendezvous follows, or training is over."""
+        """Runs ``work``. Returns false if a rendezvous or the end of the training follows."""
         snapshot = self._state.capture_snapshot()
         try:
             return work(snapshot)
@@ -97,7 +97,7 @@ class _Loop:
             return False
 
     def _go_back(self, snapshot: Any) -> None:
-        """A state that cannot go back is unknown, so the worker ends."""
+        """Applies the snapshot. If that fails, the state is unknown, so the worker ends."""
         if snapshot is None:
             return
         try:
@@ -117,7 +117,7 @@ class _Loop:
         if self._manager is not None and self._rank == 0 and not self._has_state:
             load_newest(self._manager, self._state, lambda: self._go_back(snapshot))
         self._state.sync(size, self._rank)
-        # If one rank failed after the others went on, they would wait for it in a step.
+        # Without this barrier, a rank that fails here would leave the others waiting in a step.
         barrier_of(self._coordinator)
         self._has_state = True
         return True
@@ -141,7 +141,7 @@ class _Loop:
         return True
 
     def _save(self) -> None:
-        """Rank 0 writes. All meet when it is done, whether the save succeeded or failed."""
+        """Rank 0 saves. All workers wait until it has succeeded or failed."""
         manager, coordinator, rank = self._manager, self._coordinator, self._rank
         if manager is None:
             return
@@ -165,14 +165,14 @@ class _Loop:
             self._judge(failure)
 
     def _judge(self, failure: Exception) -> None:
-        """The step is done on all ranks. To undo it on this one alone would gain nothing."""
+        """Raises a failure that will not pass. No step is undone: it is done on all ranks."""
         if not may_pass(failure):
             raise failure
         self._coordinator.on_error(failure)
         if not isinstance(failure, HoldfastError):
-            # A save that can never succeed ends the worker at last.
+            # Counted, so that a save that never succeeds ends the worker at last.
             self._failure_count += 1
-        log.warning("a checkpoint could not be saved; training goes on: %r", failure)
+        log.warning("a checkpoint could not be saved; training continues: %r", failure)
 
     def _tell_manager(self, name: str) -> None:
         """``join`` fences a former rank 0 before it can save. The first save joins otherwise."""

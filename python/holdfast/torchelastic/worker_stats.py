@@ -1,4 +1,4 @@
-"""What a step tells about the speed of its worker."""
+"""What a step reports about the speed of its worker."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ export const CALLS = {
   leave: {
     method: 'DELETE',
     path: '/v1/writers/{writerId}',
-    summary: 'Ends a writer. Its sealed saves go on; its other saves are dropped.',
+    summary: 'Ends a writer. Its sealed saves continue; its other saves are dropped.',
     answer: shapes.nothing,
   },
   save: {

@@ -1,7 +1,7 @@
 /**
  * One read of a file for all ranks of a node that ask for the same bytes at about the same time. A
  * reader may join as long as the first chunk is still there. The read goes at the pace of its
- * slowest reader; one that stands still for too long loses its place and goes on by itself. If all
+ * slowest reader; one that stands still for too long loses its place and continues by itself. If all
  * of them stand still, the read may be cut off.
  */
 
@@ -86,7 +86,7 @@ export class SharedStream implements Standing {
   }
 
   /**
-   * The bytes of one reader. `null` instead of a chunk: it was too slow, and must go on by itself.
+   * The bytes of one reader. `null` instead of a chunk: it was too slow, and must continue by itself.
    */
   async *read(): AsyncGenerator<Uint8Array | null, void, void> {
     const place: Place = { next: 0, movedAtMs: systemClock.monotonicMs(), isSending: false };

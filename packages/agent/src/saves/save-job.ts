@@ -46,7 +46,7 @@ export interface SaveMeta {
 /** What a save tells its writer. */
 export interface SaveHooks {
   readonly onChange: (job: SaveJob) => void;
-  /** Removes the record by which the next agent would go on, before the end is told. */
+  /** Removes the record by which the next agent would continue, before the end is told. */
   readonly beforeEnd: () => Promise<void>;
   /** Never rejects. */
   readonly onDelivered: () => Promise<void>;
@@ -55,7 +55,7 @@ export interface SaveHooks {
 export class SaveJob {
   readonly facts: SaveFacts;
   readonly sources: OpenedSources;
-  /** Its record is in the staging directory: a restarted agent goes on with it. */
+  /** Its record is in the staging directory: a restarted agent continues with it. */
   isRecorded = false;
   /** Hash of the request that sealed it, if another one began it. */
   sealedWith: string | undefined;
@@ -206,7 +206,7 @@ export class SaveJob {
   }
 
   /**
-   * Stops the work, and ends nothing: the next agent goes on with it. Until then the trainer must
+   * Stops the work, and ends nothing: the next agent continues with it. Until then the trainer must
    * not use the segment again, so it is told of no end. Only a commit that was decided already is.
    */
   async leaveToNext(why: CheckpointError): Promise<void> {

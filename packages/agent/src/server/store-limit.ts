@@ -19,7 +19,7 @@ const STORE_CALLS: ReadonlySet<CallName> = new Set<CallName>([
 
 /**
  * What `work` resolves to. `Unavailable`: the answer has not begun shortly before the limit of the
- * client. The work goes on, and its result is dropped.
+ * client. The work continues, and its result is dropped.
  */
 export async function withinLimit<T>(
   work: Promise<T> | T,

@@ -44,7 +44,7 @@ export const agent: Command = {
     'Serves a unix socket; docs/agent.md describes its calls, and `pip install` brings the Python client.\n' +
     'When it serves, it prints a line of JSON. Its log is JSON lines on standard error.\n' +
     'After SIGTERM it takes no new saves, finishes what fits the deadline, and says what is durable.\n' +
-    'The next agent goes on with sealed saves in the staging directory that were not finished.\n' +
+    'The next agent continues with sealed saves in the staging directory that were not finished.\n' +
     '`holdfast agent status` prints what a running agent does.',
   endsQuietly: true,
   operands: '[status]',

@@ -53,7 +53,7 @@ export async function withDeadline<T>(
   }
 }
 
-/** Longest time that a stopped call goes on reading the outcome of its request. */
+/** Longest time that a stopped call continues to read the outcome of its request. */
 const LAST_LOOK_MS = 1000;
 
 /**
