@@ -2,9 +2,9 @@
  * One connection: connecting → idle → busy → done → idle or dead.
  *
  * Node keeps the view that `buffer()` returned last as a raw pointer and uses it for whatever it
- * reads next. Over TLS it continues to write there after `destroy()`, until the socket's 'close': one
- * read of ciphertext holds several records, which it decrypts in a loop that nothing stops. So a
- * failure is kept, the socket destroyed, and the request settled on 'close', never before. An
+ * reads next. Over TLS it continues to write there after `destroy()`, until the socket's 'close':
+ * one read of ciphertext holds several records, which it decrypts in a loop that nothing stops. So
+ * a failure is kept, the socket destroyed, and the request settled on 'close', never before. An
  * answer that is complete needs no such wait: the reader has left the destination in the callback
  * that took the last byte.
  */

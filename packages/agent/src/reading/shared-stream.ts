@@ -1,8 +1,8 @@
 /**
  * One read of a file for all ranks of a node that ask for the same bytes at about the same time. A
- * reader may join as long as the first chunk is still there. The read goes at the pace of its
- * slowest reader; one that stands still for too long loses its place and continues by itself. If all
- * of them stand still, the read may be cut off.
+ * reader may join as long as the first chunk is still there. The read has the pace of its slowest
+ * reader. A reader that stands still for too long loses its place and continues by itself. If all of
+ * them stand still, the read may be cut off.
  */
 
 import { CheckpointError, systemClock } from '@holdfast/core';
@@ -86,7 +86,7 @@ export class SharedStream implements Standing {
   }
 
   /**
-   * The bytes of one reader. `null` instead of a chunk: it was too slow, and must continue by itself.
+   * The bytes of one reader. `null` instead of a chunk: it was too slow, and must read by itself.
    */
   async *read(): AsyncGenerator<Uint8Array | null, void, void> {
     const place: Place = { next: 0, movedAtMs: systemClock.monotonicMs(), isSending: false };
