@@ -20,7 +20,7 @@ const FAULT_NAMES = Object.keys(FAULTS) as FaultName[];
 /** A process may die before any call. After a call is mostly before the next one. */
 const AT_EVERY_CALL: readonly FaultName[] = ['stopBefore'];
 /** In a short run each of the other faults hits one of this many calls of an operation. */
-const CALLS_ONE_IN = 10;
+const CALLS_ONE_IN = 20;
 
 const STORIES = Object.entries(SCENARIOS);
 

@@ -1,7 +1,7 @@
 /**
  * One read of a file for all ranks of a node that ask for the same bytes at about the same time. A
  * reader may join as long as the first chunk is still there. The read has the pace of its slowest
- * reader. A reader that stands still for too long loses its place and continues by itself. If all of
+ * reader. A reader that stands still for too long loses its place and reads on by itself. If all of
  * them stand still, the read may be cut off.
  */
 
