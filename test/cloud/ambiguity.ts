@@ -29,8 +29,8 @@ const LANES = 4;
  * `once`. `rest` applies to all other pairs of a request and a row, except those of the last save.
  * `last` applies to faults that stay, at requests of the last save.
  */
-const ON_S3 = { writes: 6, rest: 24, last: 1 };
-const ON_OTHERS = { writes: 9, rest: 36, last: 2 };
+const ON_S3 = { writes: 12, rest: 48, last: 1 };
+const ON_OTHERS = { writes: 18, rest: 72, last: 2 };
 const LAST_WRITER = WRITER_COUNT - 1;
 const IS_LONG = LONG_COUNT > 0;
 const TIMEOUT_MS = IS_LONG ? 3600_000 : 300_000;

@@ -14,7 +14,7 @@ import { Cast, play, RANKS, type Story } from './kill-story.ts';
 const LANES = 3;
 const CALLS_MAX = 200;
 /** A short run on S3 kills at one of this many calls, before and after it. */
-const CALLS_ONE_IN = 6;
+const CALLS_ONE_IN = 9;
 const ENDINGS = ['restart', 'takeover'] as const;
 const LONG_TIMEOUT_MS = 6 * 3600_000;
 
