@@ -73,7 +73,7 @@ describe('a save', () => {
     expect(saver.newest?.version).toBe(1n);
   });
 
-  test('of a version that was committed before leaves the newest one the newest', async () => {
+  test('a save of a version that was committed before leaves the newest one the newest', async () => {
     const { manager, saver } = setUp();
     for (const version of [5, 6, 5]) {
       const started = saver.saveAsync({ ...SOURCES, version });
