@@ -217,8 +217,10 @@ class Memory implements AzureMemory {
     const from = query.get('startFrom');
     const isUncommitted = query.get('include')?.split(',').includes('uncommittedblobs') ?? false;
     const uncommitted = isUncommitted ? [...this.blocks.keys()].filter((name) => !this.blobs.has(name)) : [];
-    const names = [...this.blobs.keys(), ...uncommitted, ...this.#directories()]
-      .filter((name) => name.startsWith(prefix))
+    const isFolded = query.get('delimiter') === '/';
+    const all = [...this.blobs.keys(), ...uncommitted, ...(isFolded ? [] : this.#directories())];
+    const found = all.filter((name) => name.startsWith(prefix));
+    const names = [...new Set(isFolded ? found.map((name) => folded(name, prefix)) : found)]
       .sort((a, b) => this.#compare(a, b))
       .filter((name) => from === null || this.#compare(name, from) >= 0);
     const marker = query.get('marker');
@@ -238,6 +240,7 @@ class Memory implements AzureMemory {
   }
 
   #listed(name: string): string {
+    if (name.endsWith('/')) return `<BlobPrefix><Name>${escaped(name)}</Name></BlobPrefix>`;
     const blob = this.blobs.get(name);
     if (blob === undefined && this.blocks.has(name))
       return `<Blob><Name>${escaped(name)}</Name><Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob>`;
@@ -312,4 +315,10 @@ function md5Fault({ headers, body }: SeenRequest): Answer | undefined {
 function slice(bytes: Buffer, range: string | undefined): Buffer {
   const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(range ?? '') ?? [];
   return bytes.subarray(Number(first), Number(last) + 1);
+}
+
+/** A name up to the next '/' after the prefix, as a listing with a delimiter shows it. */
+function folded(name: string, prefix: string): string {
+  const end = name.indexOf('/', prefix.length);
+  return end === -1 ? name : name.slice(0, end + 1);
 }

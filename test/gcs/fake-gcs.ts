@@ -140,13 +140,22 @@ export class FakeGcs {
   #list({ query }: SeenRequest): Answer {
     const prefix = query.get('prefix') ?? '';
     const from = query.get('pageToken') ?? query.get('startOffset') ?? '';
-    const names = [...this.objects.keys()]
-      .filter((name) => name.startsWith(prefix) && Buffer.compare(Buffer.from(name), Buffer.from(from)) >= 0)
+    const isFolded = query.get('delimiter') === '/';
+    const fold = (name: string) => (isFolded ? folded(name, prefix) : name);
+    const names = [...new Set([...this.objects.keys()].filter((name) => name.startsWith(prefix)).map(fold))]
+      .filter((name) => Buffer.compare(Buffer.from(name), Buffer.from(from)) >= 0)
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
-    const items = names
-      .slice(0, this.pageSize)
-      .map((name) => resourceOf(this.objects.get(name) as FakeObject));
-    return page({ nextPageToken: names[this.pageSize], ...(items.length > 0 && { items }) });
+    const shown = names.slice(0, this.pageSize);
+    const items = shown.flatMap((name) => {
+      const object = this.objects.get(name);
+      return object === undefined ? [] : [resourceOf(object)];
+    });
+    const prefixes = shown.filter((name) => !this.objects.has(name));
+    return page({
+      nextPageToken: names[this.pageSize],
+      ...(items.length > 0 && { items }),
+      ...(prefixes.length > 0 && { prefixes }),
+    });
   }
 
   #compose(request: SeenRequest, name: string): Answer {
@@ -241,4 +250,10 @@ export function partsOf({ headers, body }: SeenRequest): {
   const contentOf = (part: Buffer) => part.subarray(part.indexOf('\r\n\r\n') + 4);
   const metadata = JSON.parse(contentOf(body.subarray(0, middle)).toString()) as Record<string, unknown>;
   return { metadata, bytes: Buffer.from(contentOf(body.subarray(middle + 2, end))) };
+}
+
+/** A name up to the next '/' after the prefix, as a listing with a delimiter shows it. */
+function folded(name: string, prefix: string): string {
+  const end = name.indexOf('/', prefix.length);
+  return end === -1 ? name : name.slice(0, end + 1);
 }

@@ -31,7 +31,13 @@ export {
 } from './errors.ts';
 export { daysText, fact } from './facts.ts';
 export { LibraryFailure } from './library-failure.ts';
-export { type BucketPage, listInOrder, nextPosition, type PageRequest } from './listing.ts';
+export {
+  type BucketPage,
+  listDirectoryNames,
+  listInOrder,
+  nextPosition,
+  type PageRequest,
+} from './listing.ts';
 export { type ObjectPlace, pathInBucket, replaced } from './object-answers.ts';
 export {
   type Completion,

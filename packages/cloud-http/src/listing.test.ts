@@ -1,6 +1,12 @@
 import type { ListPage, ObjectInfo } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
-import { type BucketPage, listInOrder, nextPosition, type PageRequest } from './listing.ts';
+import {
+  type BucketPage,
+  listDirectoryNames,
+  listInOrder,
+  nextPosition,
+  type PageRequest,
+} from './listing.ts';
 
 const object = (key: string): ObjectInfo => ({ key, sizeBytes: 1, etag: 'e', createdAtMs: 0 });
 
@@ -46,6 +52,27 @@ describe('listInOrder', () => {
     const empty = { objects: [], next: undefined, storeTimeMs: 5 };
     expect((await listed([empty])).names).toEqual([[]]);
     expect((await listed([{ ...empty, next: 'p2' }, empty])).names).toEqual([[]]);
+  });
+});
+
+describe('listDirectoryNames', () => {
+  it('asks with a delimiter, and leaves out repeated names and those that are no keys', async () => {
+    const requests: PageRequest[] = [];
+    const pages = [['run/v/a/', 'run/v/b/', 'run/v//'], ['run/v/b/', 'run/v/c/'], []];
+    const page = async (request: PageRequest) => {
+      const prefixes = pages[requests.length];
+      requests.push(request);
+      const next = requests.length < pages.length ? `p${requests.length}` : undefined;
+      return { objects: [object('run/v/file')], prefixes, next, storeTimeMs: 0 };
+    };
+    const found: (readonly string[])[] = [];
+    for await (const names of listDirectoryNames({ root: 'run/', page }, 'v/')) found.push(names);
+    expect(found).toEqual([['a', 'b'], ['c'], []]);
+    expect(requests.map(({ prefix, delimiter, position }) => [prefix, delimiter, position])).toEqual([
+      ['run/v/', '/', undefined],
+      ['run/v/', '/', 'p1'],
+      ['run/v/', '/', 'p2'],
+    ]);
   });
 });
 

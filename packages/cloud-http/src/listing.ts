@@ -2,6 +2,8 @@ import { isObjectKey, type ListOptions, type ListPage, type ObjectInfo } from '@
 import { brokenAnswer } from './documents.ts';
 
 export interface PageRequest {
+  /** '/': the page has `prefixes` instead of objects whose names go on after another '/'. */
+  readonly delimiter?: '/' | undefined;
   /** From the root of the bucket. */
   readonly prefix: string;
   /** From the root of the bucket. */
@@ -13,6 +15,8 @@ export interface PageRequest {
 export interface BucketPage {
   /** Their keys are paths in the bucket. */
   readonly objects: readonly ObjectInfo[];
+  /** From the root of the bucket, each with the delimiter at its end. Absent: not asked for. */
+  readonly prefixes?: readonly string[] | undefined;
   /** Undefined on the last page. */
   readonly next: string | undefined;
   readonly storeTimeMs: number;
@@ -48,6 +52,26 @@ export async function* listInOrder(
     }
     if (objects.length > 0 || isFirst) yield { objects, storeTimeMs: page.storeTimeMs };
     isFirst = false;
+    position = page.next;
+  } while (position !== undefined);
+}
+
+/** Names of the directories directly below a prefix, which is empty or ends in '/'. */
+export async function* listDirectoryNames(
+  { root, page: requestPage }: ListedBucket,
+  prefix: string,
+): AsyncGenerator<readonly string[], void, void> {
+  const base = root + prefix;
+  let position: string | undefined;
+  let last: string | undefined;
+  do {
+    const page = await requestPage({ prefix: base, delimiter: '/', startAfter: undefined, position });
+    // Names outside the grammar are of other programs. One may be repeated where pages meet.
+    const names = (page.prefixes ?? [])
+      .map((each) => each.slice(base.length, -1))
+      .filter((name) => isObjectKey(prefix + name));
+    yield names.filter((name) => name !== last);
+    last = names.at(-1) ?? last;
     position = page.next;
   } while (position !== undefined);
 }

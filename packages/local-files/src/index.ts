@@ -38,7 +38,7 @@ export {
 export { FileSource, type ScannedFile } from './source.ts';
 export { inspectTarget, type TargetSurroundings } from './target.ts';
 export { openTargetFile } from './target-file.ts';
-export { type TreeEntry, type WalkOptions, walkTree } from './tree.ts';
+export { subdirectories, type TreeEntry, type WalkOptions, walkTree } from './tree.ts';
 
 /**
  * Files through the given system calls and clock. A test passes calls that fail, and its own time.

@@ -73,6 +73,21 @@ export async function* walkTree(
   }
 }
 
+/** Names of the directories directly below `prefix`, which is empty or ends in '/'; in no order. */
+export async function subdirectories(
+  fileSystem: FileSystem,
+  root: string,
+  prefix: string,
+  options: Omit<WalkOptions, 'prefix' | 'startAfter' | 'withDirectories'>,
+): Promise<string[]> {
+  if (!canBeDirectory(prefix) || (prefix !== '' && options.isHidden?.(prefix.slice(0, prefix.indexOf('/')))))
+    return [];
+  const { items } = await readLevel(fileSystem, root, prefix, options);
+  return items
+    .filter(({ kind }) => kind === 'directory')
+    .map(({ sortName }) => sortName.slice(prefix.length, -1));
+}
+
 /** No name can have a prefix with "..", an empty segment or NUL. */
 function canBeDirectory(base: string): boolean {
   if (base === '') return true;

@@ -12,7 +12,9 @@ describe('parseListing', () => {
       blob('<Name Encoded="true">a%EF%BF%BE%20b</Name>'),
       blob('<Name>dir</Name>', '<ResourceType>directory</ResourceType>'),
     ];
-    const xml = `${DECLARATION}<EnumerationResults ServiceEndpoint="https://acct/" ContainerName="runs"><Prefix>NextMarker</Prefix><Blobs>${blobs.join('')}</Blobs><NextMarker>2!88!a+b/c==</NextMarker></EnumerationResults>`;
+    const prefixes =
+      '<BlobPrefix><Name>p&amp;/</Name></BlobPrefix><BlobPrefix><Name Encoded="true">q%EF%BF%BE/</Name></BlobPrefix>';
+    const xml = `${DECLARATION}<EnumerationResults ServiceEndpoint="https://acct/" ContainerName="runs"><Prefix>NextMarker</Prefix><Blobs>${blobs.join('')}${prefixes}</Blobs><NextMarker>2!88!a+b/c==</NextMarker></EnumerationResults>`;
     const facts = { sizeBytes: 12, etag: '0x8D', lastModified: 'Sat, 21 Nov 2026 10:00:00 GMT' };
     expect(parseListing(xml)).toEqual({
       blobs: [
@@ -20,6 +22,7 @@ describe('parseListing', () => {
         { name: 'a\ufffe b', ...facts, isDirectory: false },
         { name: 'dir', ...facts, isDirectory: true },
       ],
+      prefixes: ['p&/', 'q\ufffe/'],
       nextMarker: '2!88!a+b/c==',
     });
   });
@@ -33,7 +36,7 @@ describe('parseListing', () => {
     '%s is an empty last page',
     (content) => {
       const xml = `${DECLARATION}<EnumerationResults>${content}</EnumerationResults>`;
-      expect(parseListing(xml)).toEqual({ blobs: [], nextMarker: undefined });
+      expect(parseListing(xml)).toEqual({ blobs: [], prefixes: [], nextMarker: undefined });
     },
   );
 

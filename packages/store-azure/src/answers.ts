@@ -16,6 +16,8 @@ export interface ListedBlob {
 
 export interface Listing {
   readonly blobs: readonly ListedBlob[];
+  /** Only with a delimiter, which ends each. */
+  readonly prefixes: readonly string[];
   /** Start of the next page; undefined on the last one. */
   readonly nextMarker: string | undefined;
 }
@@ -40,9 +42,14 @@ export function parseListing(xml: string, isOfStore = false): Listing | null {
     if (blobs.length === PAGE_BLOBS_MAX) return null;
     blobs.push(blob);
   }
+  const prefixes = Array.from(elementsOf(xml, 'BlobPrefix'), (element) => {
+    const name = nameOf(element);
+    if (name === null) throw brokenAnswer('it has a name that no store writes');
+    return name;
+  });
   const rest = xml.slice(xml.lastIndexOf('</Blobs>') + 1);
   if (!/<NextMarker\s*\/?>/.test(rest)) throw brokenAnswer('it does not say whether it is the last page');
-  return { blobs, nextMarker: textOf(rest, 'NextMarker') || undefined };
+  return { blobs, prefixes, nextMarker: textOf(rest, 'NextMarker') || undefined };
 }
 
 /** Azure's maximum per page. */
@@ -50,10 +57,7 @@ const PAGE_BLOBS_MAX = 5000;
 
 /** Null: it has no name, or one that no store writes. */
 function parseBlob(xml: string): ListedBlob | null {
-  const [, encoded, escapedName = ''] = /<Name( Encoded="true")?>([^<]+)<\/Name>/.exec(xml) ?? [];
-  if (escapedName === '') return null;
-  const plainName = unescapedXml(escapedName);
-  const name = encoded === undefined ? plainName : percentDecoded(plainName);
+  const name = nameOf(xml);
   if (name === null) return null;
   return {
     name,
@@ -62,6 +66,13 @@ function parseBlob(xml: string): ListedBlob | null {
     lastModified: textOf(xml, 'Last-Modified') ?? '',
     isDirectory: textOf(xml, 'ResourceType') === 'directory' || textOf(xml, 'hdi_isfolder') === 'true',
   };
+}
+
+function nameOf(xml: string): string | null {
+  const [, encoded, escapedName = ''] = /<Name( Encoded="true")?>([^<]+)<\/Name>/.exec(xml) ?? [];
+  if (escapedName === '') return null;
+  const plainName = unescapedXml(escapedName);
+  return encoded === undefined ? plainName : percentDecoded(plainName);
 }
 
 function percentDecoded(text: string): string | null {

@@ -66,7 +66,28 @@ export async function* listPages(
   } while (marker !== undefined);
 }
 
+/** Names of the directories directly below a prefix, which is empty or ends in '/'. */
+export async function* listDirectoryNames(
+  listed: ListedStore,
+  prefix: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<readonly string[], void, void> {
+  const base = listed.root + namePrefix(prefix);
+  let marker: string | undefined;
+  do {
+    const position = { prefix: base, delimiter: '/', start: undefined, marker } as const;
+    const page = await requestPage(listed, position, signal);
+    yield page.prefixes.flatMap((name) => {
+      // Encoded names end differently before the delimiter.
+      const key = name.startsWith(base) ? keyOf(name.slice(listed.root.length)) : null;
+      return key?.startsWith(prefix) && isObjectKey(key.slice(0, -1)) ? [key.slice(prefix.length, -1)] : [];
+    });
+    marker = page.nextMarker;
+  } while (marker !== undefined);
+}
+
 export interface Position {
+  readonly delimiter?: '/' | undefined;
   /** Relative to the container. */
   readonly prefix: string;
   /** Relative to the store's prefix: where the listing may begin. */
@@ -78,7 +99,7 @@ export interface Position {
 
 export async function requestPage(
   { root, connection, run }: ListedStore,
-  { prefix, start, marker, isUncommitted = false }: Position,
+  { prefix, delimiter, start, marker, isUncommitted = false }: Position,
   signal: AbortSignal | undefined,
 ): Promise<Listing & { storeTimeMs: number }> {
   return run(async () => {
@@ -90,6 +111,7 @@ export async function requestPage(
         comp: 'list',
         include: isUncommitted ? 'metadata,uncommittedblobs' : 'metadata',
         ...(prefix !== '' && { prefix }),
+        ...(delimiter && { delimiter }),
         ...(start !== undefined && { startFrom: root + namePrefix(start) }),
         ...(marker !== undefined && { marker }),
       },

@@ -18,7 +18,7 @@ import type { AzureConfig } from './config.ts';
 import { type CopyEnd, copyBlob } from './copy.ts';
 import { storeError } from './errors.ts';
 import { inspectContainer } from './inspect.ts';
-import { listPages } from './listing.ts';
+import { type ListedStore, listDirectoryNames, listPages } from './listing.ts';
 import { AzureObjects } from './objects.ts';
 import { listUploads } from './open-uploads.ts';
 import { type AzureUploadHome, beginUpload, uploadOf } from './upload.ts';
@@ -65,9 +65,23 @@ export class AzureStore extends CloudStore {
   }
 
   list(prefix: string, options: ListOptions = {}): AsyncGenerator<ListPage, void, void> {
-    const call = { action: 'list', signal: options.signal };
-    const listed = { store: this.uri, root: this.#config.root, connection: this.#connection };
-    return listPages({ ...listed, run: (work) => this.calls.run(call, work) }, prefix, options);
+    return listPages(this.#listed(options.signal), prefix, options);
+  }
+
+  listDirectories(
+    prefix: string,
+    { signal }: CallOptions = {},
+  ): AsyncGenerator<readonly string[], void, void> {
+    return listDirectoryNames(this.#listed(signal), prefix, signal);
+  }
+
+  #listed(signal: AbortSignal | undefined): ListedStore {
+    return {
+      store: this.uri,
+      root: this.#config.root,
+      connection: this.#connection,
+      run: (work) => this.calls.run({ action: 'list', signal }, work),
+    };
   }
 
   listUploads(prefix: string, { signal }: CallOptions = {}): AsyncGenerator<OpenUpload, void, void> {

@@ -22,6 +22,8 @@ import { multipartRelated } from './multipart-related.ts';
 /** One page of a listing. */
 export interface ObjectPage {
   readonly objects: readonly GcsObject[];
+  /** Only with a delimiter, which ends each. */
+  readonly prefixes: readonly string[];
   readonly nextPageToken: string | undefined;
   readonly storeTimeMs: number;
 }
@@ -40,6 +42,14 @@ export interface RewriteAnswer {
   /** Present when the copy is complete. */
   readonly object: GcsObject | undefined;
   readonly rewriteToken: string | undefined;
+}
+
+function fieldsOf({ delimiter }: { readonly delimiter?: '/' | undefined }): string {
+  return `kind,nextPageToken,${delimiter ? 'prefixes,' : ''}items(${OBJECT_FIELDS})`;
+}
+
+function isTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string');
 }
 
 /** Each page of a listing has it. */
@@ -131,41 +141,48 @@ export class GcsObjects {
 
   /** `startOffset`: first name, inclusive. */
   async page(
-    query: { prefix: string; startOffset?: string | undefined; pageToken?: string | undefined },
+    query: {
+      prefix: string;
+      delimiter?: '/' | undefined;
+      startOffset?: string | undefined;
+      pageToken?: string | undefined;
+    },
     { signal }: CallOptions = {},
   ): Promise<ObjectPage> {
     const answer = await this.#connection.send({
       method: 'GET',
       path: `${this.#bucketPath}/o`,
-      query: { maxResults: '1000', fields: `kind,nextPageToken,items(${OBJECT_FIELDS})`, ...query },
+      query: { maxResults: '1000', fields: fieldsOf(query), ...query },
       isRepeatable: true,
       signal,
     });
-    const { kind, items = [], nextPageToken, prefixes: _, ...others } = jsonOf(answer);
+    const { kind, items = [], nextPageToken, prefixes = [], ...others } = jsonOf(answer);
     // Without this, `{}` of any server would be an empty bucket.
-    if (kind !== LISTING_KIND || !Array.isArray(items)) throw foreignSuccess(answer);
+    if (kind !== LISTING_KIND || !Array.isArray(items) || !isTexts(prefixes)) throw foreignSuccess(answer);
     // A changed name of a member would make the listing end too early.
     if (Object.keys(others).length > 0) throw brokenAnswer('it has a member that was not asked for');
     const objects = items.map((item) => {
       const object = objectOf(item);
       if (object === undefined) throw foreignSuccess(answer);
-      if (object.name.startsWith(query.prefix)) return object;
-      throw brokenAnswer('it has a name outside the prefix that was asked for');
+      return object;
     });
+    const names = [...objects.map(({ name }) => name), ...prefixes];
+    if (!names.every((name) => name.startsWith(query.prefix)))
+      throw brokenAnswer('it has a name outside the prefix that was asked for');
     const token = typeof nextPageToken === 'string' && nextPageToken !== '' ? nextPageToken : undefined;
     // A repeated page token would make the listing endless.
     if (token !== undefined && token === query.pageToken) throw foreignSuccess(answer);
-    return { objects, nextPageToken: token, storeTimeMs: dateMs(answer.headers.date) };
+    return { objects, prefixes, nextPageToken: token, storeTimeMs: dateMs(answer.headers.date) };
   }
 
   /** A page whose objects are described as in all stores. `startAfter` is listed too. */
   async bucketPage(
-    { prefix, startAfter, position }: PageRequest,
+    { prefix, delimiter, startAfter, position }: PageRequest,
     signal: AbortSignal | undefined,
   ): Promise<BucketPage> {
-    const query = { prefix, startOffset: startAfter, pageToken: position };
-    const { objects, nextPageToken: next, storeTimeMs } = await this.page(query, { signal });
-    return { objects: objects.map((object) => ({ key: object.name, ...infoOf(object) })), next, storeTimeMs };
+    const query = { prefix, delimiter, startOffset: startAfter, pageToken: position };
+    const { objects, nextPageToken: next, ...page } = await this.page(query, { signal });
+    return { ...page, objects: objects.map((object) => ({ key: object.name, ...infoOf(object) })), next };
   }
 
   /** Composes 1 to 32 objects into one, if none exists under that name. */

@@ -1,6 +1,7 @@
 import {
   CloudStore,
   HttpRefusal,
+  listDirectoryNames,
   listInOrder,
   type ObjectPlace,
   type ObjectRequests,
@@ -10,6 +11,7 @@ import {
 } from '@holdfast/cloud-http';
 import {
   assertObjectKey,
+  type CallOptions,
   type CopyOptions,
   type ListOptions,
   type ListPage,
@@ -95,11 +97,21 @@ export class GcsStore extends CloudStore {
   }
 
   list(prefix: string, options: ListOptions = {}): AsyncGenerator<ListPage, void, void> {
-    const { root } = this.#config;
-    const call = { action: 'list', signal: options.signal };
+    return listInOrder(this.#listed(options.signal), prefix, options);
+  }
+
+  listDirectories(
+    prefix: string,
+    { signal }: CallOptions = {},
+  ): AsyncGenerator<readonly string[], void, void> {
+    return listDirectoryNames(this.#listed(signal), prefix);
+  }
+
+  #listed(signal: AbortSignal | undefined) {
+    const call = { action: 'list', signal };
     const page = (request: Parameters<GcsObjects['bucketPage']>[0]) =>
-      this.calls.run(call, () => this.#objects.bucketPage(request, options.signal));
-    return listInOrder({ root, page }, prefix, options);
+      this.calls.run(call, () => this.#objects.bucketPage(request, signal));
+    return { root: this.#config.root, page };
   }
 
   async copyFrom(

@@ -9,6 +9,7 @@ import {
   type DeleteResult,
   type ErrorCode,
   type GetOptions,
+  isObjectKey,
   isRunFile,
   type ListOptions,
   type ListPage,
@@ -34,6 +35,7 @@ import {
   OpenFiles,
   type Processes,
   type ProcessIdentity,
+  subdirectories,
   type TreeEntry,
   walkTree,
 } from '@holdfast/local-files';
@@ -329,6 +331,20 @@ export class LocalStore implements ObjectStore {
       if (page.objects.length > 0 || isFirst) yield page;
       if (isLast) return;
     }
+  }
+
+  async *listDirectories(
+    prefix: string,
+    options?: CallOptions,
+  ): AsyncGenerator<readonly string[], void, void> {
+    const names = await this.#run({ action: 'list', options }, (check) =>
+      subdirectories(this.#fileSystem, this.#files.root, prefix, {
+        isHidden: isOwnName,
+        missing: 'skip',
+        check,
+      }),
+    );
+    yield names.filter((name) => isObjectKey(prefix + name));
   }
 
   deleteMany(keys: readonly string[], options?: CallOptions): Promise<DeleteResult[]> {

@@ -80,9 +80,11 @@ describe('what an answer says is what the AWS SDK reads', () => {
     ['times in seconds', page(`${LAST}${item('a', '<LastModified>2026-11-21T10:00:00Z</LastModified>')}`)],
     ['an ETag without quotes', page(`${LAST}${item('a', '<ETag>e-2</ETag><Size>0</Size>')}`)],
   ])('a listing with %s', async (_name, xml) => {
-    const { Contents = [], ...theirs } = await sdkThatGets(xml).sdk.send(
-      new ListObjectsV2Command({ Bucket: 'runs' }),
-    );
+    const {
+      Contents = [],
+      CommonPrefixes = [],
+      ...theirs
+    } = await sdkThatGets(xml).sdk.send(new ListObjectsV2Command({ Bucket: 'runs' }));
     expect(parseListing(xml)).toEqual({
       objects: Contents.map(({ Key = '', Size = 0, ETag, LastModified }) => ({
         key: Key,
@@ -90,6 +92,7 @@ describe('what an answer says is what the AWS SDK reads', () => {
         etag: plainEtag(ETag),
         createdAtMs: LastModified?.getTime() ?? 0,
       })),
+      prefixes: CommonPrefixes.map(({ Prefix }) => Prefix),
       isTruncated: theirs.IsTruncated,
       nextToken: theirs.NextContinuationToken,
     });

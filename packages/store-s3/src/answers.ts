@@ -34,6 +34,8 @@ export interface ListedObject {
 
 export interface Listing {
   readonly objects: readonly ListedObject[];
+  /** Only with a delimiter, which ends each. */
+  readonly prefixes: readonly string[];
   readonly isTruncated: boolean;
   readonly nextToken: string | undefined;
 }
@@ -46,11 +48,12 @@ export function parseListing(xml: string): Listing {
     etag: plainEtag(textOf(item, 'ETag')),
     createdAtMs: timeOf(item, 'LastModified'),
   }));
-  if ((countOf(xml, 'KeyCount') ?? 0) > objects.length)
+  const prefixes = Array.from(elementsOf(xml, 'CommonPrefixes'), (item) => textOf(item, 'Prefix') ?? '');
+  if ((countOf(xml, 'KeyCount') ?? 0) > objects.length + prefixes.length)
     throw brokenAnswer('it has fewer objects than it claims');
   const isTruncated = flagOf(xml, 'IsTruncated');
   if (isTruncated === undefined) throw brokenAnswer('it does not say whether it is the last page');
-  return { objects, isTruncated, nextToken: textOf(xml, 'NextContinuationToken') };
+  return { objects, prefixes, isTruncated, nextToken: textOf(xml, 'NextContinuationToken') };
 }
 
 export interface ListedPart {

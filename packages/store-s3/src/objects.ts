@@ -136,7 +136,7 @@ export class S3Objects implements ObjectRequests {
   }
 
   async page(
-    { prefix, startAfter, position }: PageRequest,
+    { prefix, delimiter, startAfter, position }: PageRequest,
     signal: AbortSignal | undefined,
   ): Promise<BucketPage> {
     const begin: Record<string, string> =
@@ -148,16 +148,17 @@ export class S3Objects implements ObjectRequests {
     const answer = await this.#connection.send({
       operation: 'other',
       method: 'GET',
-      query: { 'list-type': '2', prefix, ...begin },
+      query: { 'list-type': '2', prefix, ...(delimiter && { delimiter }), ...begin },
       isRepeatable: true,
       signal,
     });
-    const { objects, isTruncated, nextToken } = parseListing(documentOf(answer, LISTING));
-    if (objects.some(({ key }) => !key.startsWith(prefix) || key === ''))
+    const { objects, prefixes, isTruncated, nextToken } = parseListing(documentOf(answer, LISTING));
+    const names = [...objects.map(({ key }) => key), ...prefixes];
+    if (names.some((name) => !name.startsWith(prefix) || name === ''))
       throw brokenAnswer('it has a name outside the prefix that was asked for');
     // Without a token, the page counts as its own next one.
     const next = isTruncated ? nextPosition(position ?? '', nextToken ?? position ?? '') : undefined;
-    return { objects, next, storeTimeMs: dateMs(answer.headers['date']) };
+    return { objects, prefixes, next, storeTimeMs: dateMs(answer.headers['date']) };
   }
 
   /** By path. An answer without a document has none. */

@@ -1,4 +1,10 @@
-import { CloudStore, listInOrder, type ObjectPlace, pathInBucket } from '@holdfast/cloud-http';
+import {
+  CloudStore,
+  listDirectoryNames,
+  listInOrder,
+  type ObjectPlace,
+  pathInBucket,
+} from '@holdfast/cloud-http';
 import {
   assertObjectKey,
   type CallOptions,
@@ -75,11 +81,21 @@ export class S3Store extends CloudStore {
   }
 
   list(prefix: string, options: ListOptions = {}): AsyncGenerator<ListPage, void, void> {
-    const { root } = this.#config;
-    const call = { action: 'list', signal: options.signal };
+    return listInOrder(this.#listed(options.signal), prefix, options);
+  }
+
+  listDirectories(
+    prefix: string,
+    { signal }: CallOptions = {},
+  ): AsyncGenerator<readonly string[], void, void> {
+    return listDirectoryNames(this.#listed(signal), prefix);
+  }
+
+  #listed(signal: AbortSignal | undefined) {
+    const call = { action: 'list', signal };
     const page = (request: Parameters<S3Objects['page']>[0]) =>
-      this.calls.run(call, () => this.#objects.page(request, options.signal));
-    return listInOrder({ root, page }, prefix, options);
+      this.calls.run(call, () => this.#objects.page(request, signal));
+    return { root: this.#config.root, page };
   }
 
   listUploads(prefix: string, { signal }: CallOptions = {}): AsyncGenerator<OpenUpload, void, void> {

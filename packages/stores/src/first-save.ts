@@ -24,7 +24,7 @@ export async function assertOwnPlace(
   store: {
     /** The URI in a form that may be shown. */
     readonly uri: string;
-    readonly records: Pick<ObjectStore, 'list'>;
+    readonly records: Pick<ObjectStore, 'list' | 'listDirectories'>;
     readonly env: StoreEnvironment | undefined;
   },
   signal: AbortSignal,

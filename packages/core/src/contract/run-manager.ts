@@ -91,8 +91,8 @@ export interface RunAdmin
   forkFrom(source: RunManager, options?: ForkOptions): Promise<ForkResult>;
   /**
    * Names of the first ten runs below this place, relative to it: for a URI that leads to a parent
-   * of runs. Cost: one list request for each run, and for each 1,000 keys that belong to no run; at
-   * most 20.
+   * of runs. Cost: one list request for each run, and two for each other directory; about 32 at
+   * most.
    */
   runsBelow(options?: CallOptions): Promise<readonly string[]>;
   /**

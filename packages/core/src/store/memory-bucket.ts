@@ -157,6 +157,17 @@ export class MemoryBucket {
     return { objects, isLast: this.#infoAt(index, prefix) === undefined };
   }
 
+  /** What comes before the next '/' in the keys below `prefix`, in order. */
+  directories(prefix: string): string[] {
+    const names = new Set<string>();
+    for (let index = this.#firstAtOrAfter(prefix); ; index++) {
+      const key = this.#sortedKeys[index];
+      if (!key?.startsWith(prefix)) return [...names];
+      const end = key.indexOf('/', prefix.length);
+      if (end > prefix.length) names.add(key.slice(prefix.length, end));
+    }
+  }
+
   startUpload(key: string, partSizeBytes: number): MemoryUploadState {
     this.#count++;
     const token = `${this.name}-upload-${this.#count}`;

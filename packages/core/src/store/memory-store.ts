@@ -181,6 +181,17 @@ export class MemoryStore implements ObjectStore {
     }
   }
 
+  async *listDirectories(
+    prefix: string,
+    options: CallOptions = {},
+  ): AsyncGenerator<readonly string[], void, void> {
+    this.#assertOpen();
+    throwIfAborted(options.signal);
+    const names = this.bucket.directories(prefix);
+    for (let at = 0; at < names.length; at += this.capabilities.maxListKeys)
+      yield names.slice(at, at + this.capabilities.maxListKeys);
+  }
+
   async deleteMany(keys: readonly string[], options: CallOptions = {}): Promise<DeleteResult[]> {
     this.#assertOpen();
     throwIfAborted(options.signal);

@@ -31,6 +31,7 @@ export type StoreOperation =
   | 'resumeUpload'
   | 'listUploads'
   | 'list'
+  | 'listDirectories'
   | 'deleteMany'
   | 'putPart'
   | 'listParts'
@@ -38,8 +39,8 @@ export type StoreOperation =
   | 'abort';
 
 /**
- * One completed call. A listing of objects is reported page by page; a listing of uploads as a
- * whole.
+ * One completed call. A listing of objects or directories is reported page by page; a listing of
+ * uploads as a whole.
  */
 export interface StoreCall {
   readonly operation: StoreOperation;
@@ -48,7 +49,7 @@ export interface StoreCall {
    * token is never shown.
    */
   readonly key: string;
-  /** Number of objects of the call: keys to delete, keys on a page, uploads shown, else 1. */
+  /** Number of objects of the call: keys to delete, names on a page, uploads shown, else 1. */
   readonly keyCount: number;
   /** Bytes of objects sent, or received by a call that succeeded. */
   readonly bytes: number;
@@ -78,6 +79,7 @@ export class ObservedStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
   readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
+  readonly listDirectories?: NonNullable<ObjectStore['listDirectories']>;
   readonly #store: ObjectStore;
   readonly #observer: Observer;
 
@@ -90,6 +92,15 @@ export class ObservedStore implements ObjectStore {
     if (listUploads)
       this.listUploads = (prefix, ...rest) =>
         this.#observer.observeUploads(prefix, listUploads(prefix, ...rest));
+    const listDirectories = store.listDirectories?.bind(store);
+    if (listDirectories)
+      this.listDirectories = (prefix, ...rest) =>
+        this.#observer.observePages(
+          'listDirectories',
+          prefix,
+          listDirectories(prefix, ...rest),
+          (names) => names.length,
+        );
   }
 
   create(key: string, bytes: Uint8Array, options?: CreateOptions): Promise<ObjectInfo> {
@@ -132,7 +143,8 @@ export class ObservedStore implements ObjectStore {
   }
 
   async *list(prefix: string, options?: ListOptions): AsyncGenerator<ListPage, void, void> {
-    yield* this.#observer.observePages(prefix, this.#store.list(prefix, options));
+    const pages = this.#store.list(prefix, options);
+    yield* this.#observer.observePages('list', prefix, pages, ({ objects }) => objects.length);
   }
 
   deleteMany(keys: readonly string[], options?: CallOptions): Promise<DeleteResult[]> {
@@ -203,13 +215,18 @@ class Observer {
     }
   }
 
-  async *observePages(prefix: string, pages: AsyncIterable<ListPage>): AsyncGenerator<ListPage, void, void> {
+  async *observePages<Page>(
+    operation: StoreOperation,
+    prefix: string,
+    pages: AsyncIterable<Page>,
+    countOf: (page: Page) => number,
+  ): AsyncGenerator<Page, void, void> {
     const iterator = pages[Symbol.asyncIterator]();
     let isFirst = true;
     let isDone = false;
     try {
       for (;;) {
-        const report = this.#start('list', prefix);
+        const report = this.#start(operation, prefix);
         const next = await iterator.next().catch((error: unknown) => {
           isDone = true;
           report(outcomeOf(error), 0, 0);
@@ -217,8 +234,7 @@ class Observer {
         });
         isDone = next.done === true;
         // The end of a listing sends no further request, unless it is the only result.
-        if (next.done !== true || isFirst)
-          report('ok', next.done === true ? 0 : next.value.objects.length, 0);
+        if (next.done !== true || isFirst) report('ok', next.done === true ? 0 : countOf(next.value), 0);
         if (next.done === true) return;
         isFirst = false;
         yield next.value;

@@ -20,6 +20,7 @@ export class StoreBelow implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
   readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
+  readonly listDirectories?: NonNullable<ObjectStore['listDirectories']>;
   readonly #store: ObjectStore;
   readonly #prefix: string;
 
@@ -32,6 +33,8 @@ export class StoreBelow implements ObjectStore {
     const listUploads = store.listUploads?.bind(store);
     if (listUploads)
       this.listUploads = (below, options) => this.#uploads(listUploads(prefix + below, options));
+    const listDirectories = store.listDirectories?.bind(store);
+    if (listDirectories) this.listDirectories = (below, options) => listDirectories(prefix + below, options);
   }
 
   async head(key: string, options?: CallOptions): Promise<ObjectInfo> {

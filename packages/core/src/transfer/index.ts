@@ -19,7 +19,8 @@ export type {
   VerifyReport,
 } from './api.ts';
 export { bufferTarget } from './buffer-target.ts';
-export { directoriesBelow, LAST_CHARACTER, listDirectories } from './directories.ts';
+export { listDirectories } from './directories.ts';
+export { LAST_CHARACTER } from './listing.ts';
 export { createTransferMemory, type TransferMemoryOptions } from './memory.ts';
 export { listObjects, type ObjectOptions, openObjectSource, withRecords } from './objects.ts';
 export type { TransferOptions, TransferParts } from './options.ts';

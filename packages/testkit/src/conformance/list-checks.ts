@@ -1,6 +1,7 @@
 import { expectListing } from '../trials/list-trials.ts';
 import { type Check, check } from './check.ts';
 import { expectEqual, expectTrue, inOrder, settle, unsettle } from './expect.ts';
+import type { Scratch } from './scratch.ts';
 
 /** For a store with larger pages, listings across the end of a page are not tested. */
 const OBJECTS_MAX = 2000;
@@ -189,4 +190,31 @@ export const listChecks: readonly Check[] = [
     await listing.return?.();
     expectEqual(await t.listNames('', { startAfter: 'a' }), ['b', 'c'], 'a listing after one was left');
   }),
+
+  check('listDirectories: what comes before the next slash, each once, whatever lies in it', async (t) => {
+    if (t.store.listDirectories === undefined) return;
+    const names = ['d/x', 'd/y/z', 'd.x/1', 'd-a/x/y/z', 'file', 'é +%/x', '模/a', 'dot./x', 'UP/x', 'up/x'];
+    // Servers for tests put fewer names into a page.
+    const many = Array.from({ length: 60 }, (_, index) => String(index + 10));
+    await t.createAll(t.random.shuffle([...names, ...many.map((name) => `many/${name}/x`)]));
+    const cases: Record<string, string[]> = {
+      '': ['d', 'd.x', 'd-a', 'é +%', '模', 'dot.', 'UP', 'up', 'many'],
+      'd/': ['y'],
+      'd-a/': ['x'],
+      'd-a/x/': ['y'],
+      'd/y/': [],
+      'many/': many,
+      'none/': [],
+    };
+    for (const [prefix, expected] of Object.entries(cases)) {
+      const found = await directoriesOf(t, prefix);
+      expectEqual(inOrder(found), inOrder(expected), `directories below "${prefix}"`);
+    }
+  }),
 ];
+
+async function directoriesOf(t: Scratch, prefix: string): Promise<string[]> {
+  const found: string[] = [];
+  for await (const names of t.store.listDirectories?.(t.key(prefix)) ?? []) found.push(...names);
+  return found;
+}

@@ -66,6 +66,7 @@ export class FaultyStore implements ObjectStore {
   readonly capabilities: StoreCapabilities;
   readonly lateEffects: LateEffects;
   readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
+  readonly listDirectories?: NonNullable<ObjectStore['listDirectories']>;
   /**
    * Every call made, in order. Each page of a listing counts as one call. A listing of uploads is a
    * single call.
@@ -94,6 +95,10 @@ export class FaultyStore implements ObjectStore {
     if (listUploads)
       this.listUploads = (prefix, options) =>
         this.#uploads(prefix, options, () => listUploads(prefix, options));
+    const listDirectories = store.listDirectories?.bind(store);
+    if (listDirectories)
+      this.listDirectories = (prefix, options) =>
+        this.#pages('listDirectories', prefix, options, listDirectories(prefix, options));
   }
 
   get isStopped(): boolean {
@@ -151,8 +156,17 @@ export class FaultyStore implements ObjectStore {
     return new FaultyUpload(upload, (request) => this.#request(request));
   }
 
-  async *list(prefix: string, options?: ListOptions): AsyncGenerator<ListPage, void, void> {
-    const pages = this.#store.list(prefix, options)[Symbol.asyncIterator]();
+  list(prefix: string, options?: ListOptions): AsyncGenerator<ListPage, void, void> {
+    return this.#pages('list', prefix, options, this.#store.list(prefix, options));
+  }
+
+  async *#pages<Page>(
+    operation: StoreOperation,
+    prefix: string,
+    options: CallOptions | undefined,
+    listed: AsyncIterable<Page>,
+  ): AsyncGenerator<Page, void, void> {
+    const pages = listed[Symbol.asyncIterator]();
     try {
       for (let pageCount = 0; ; pageCount++) {
         await this.#beforeRequest(options?.signal);
@@ -161,7 +175,7 @@ export class FaultyStore implements ObjectStore {
         const fetched = await settle(() => pages.next());
         if (pageCount > 0 && fetched.status === 'fulfilled' && fetched.value.done === true) return;
         const send = () => unsettle(fetched);
-        const next = await this.#carryOut({ operation: 'list', key: prefix, signal: options?.signal, send });
+        const next = await this.#carryOut({ operation, key: prefix, signal: options?.signal, send });
         if (next.done === true) return;
         yield next.value;
       }

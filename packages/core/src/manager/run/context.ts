@@ -7,7 +7,10 @@ import type { Policy } from '../../format/index.ts';
 import type { Catalog, Head } from '../catalog/index.ts';
 import type { RunParts } from '../records/index.ts';
 
-export type BeforeFirstSave = (records: Pick<ObjectStore, 'list'>, signal: AbortSignal) => Promise<void>;
+export type BeforeFirstSave = (
+  records: Pick<ObjectStore, 'list' | 'listDirectories'>,
+  signal: AbortSignal,
+) => Promise<void>;
 
 export interface RunFacts {
   readonly runId: string;

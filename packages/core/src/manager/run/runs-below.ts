@@ -1,33 +1,45 @@
 /** Finds runs below a place in a store without reading what they hold. */
 
-import type { CallOptions, ListOptions, ObjectStore } from '../../contract/object-store.ts';
+import type { CallOptions, ObjectStore } from '../../contract/object-store.ts';
 import { catalogPrefix, parseCatalogKey } from '../../format/index.ts';
-import { LAST_CHARACTER } from '../../transfer/index.ts';
+
+type Listings = Pick<ObjectStore, 'list' | 'listDirectories'>;
 
 const NAMES_MAX = 10;
-/** Maximum number of list pages of a search. */
-const PAGES_MAX = 20;
+/** Maximum number of list requests of a search. */
+const REQUESTS_MAX = 32;
 
 /**
- * The names of the first ten runs below, relative to the place that `store` was opened for, in key
- * order. A run at the place itself is not included. Cost: one list request for each run, and one
- * per 1,000 keys that belong to no run; at most 20.
+ * The names of the first ten runs below, relative to the place that `store` was opened for. A run
+ * at the place itself is not included, and directories inside a run are not searched. Cost: one
+ * list request for each run, and two for each other directory; about 32 at most.
  */
-export async function findRunsBelow(
-  store: Pick<ObjectStore, 'list'>,
-  { signal }: CallOptions = {},
-): Promise<string[]> {
+export async function findRunsBelow(store: Listings, { signal }: CallOptions = {}): Promise<string[]> {
   const names: string[] = [];
-  let startAfter: string | undefined;
-  for (let pages = 0; pages < PAGES_MAX && names.length < NAMES_MAX; pages++) {
-    const keys = await firstPage(store, '', { startAfter, signal });
-    const last = keys.at(-1);
-    if (last === undefined) break;
-    const name = keys.map(runOf).find((each) => each !== null);
-    if (name !== undefined && name !== null) names.push(name);
-    startAfter = name === undefined || name === null ? last : `${name}/${LAST_CHARACTER}`;
+  const waiting = (await directoriesAt(store, '', signal)).reverse();
+  for (let requests = 1; requests < REQUESTS_MAX && names.length < NAMES_MAX; requests += 1) {
+    const name = waiting.pop();
+    if (name === undefined) break;
+    const prefix = `${name}/`;
+    if (await hasRunAt(store, prefix, { signal })) {
+      names.push(name);
+      continue;
+    }
+    const below = await directoriesAt(store, prefix, signal);
+    waiting.push(...below.map((each) => prefix + each).reverse());
+    requests += 1;
   }
   return names;
+}
+
+/** The first page is enough: the search visits fewer directories. */
+async function directoriesAt(
+  store: Listings,
+  prefix: string,
+  signal: AbortSignal | undefined,
+): Promise<string[]> {
+  for await (const names of store.listDirectories?.(prefix, { signal }) ?? []) return [...names];
+  return [];
 }
 
 /** Whether a run lies at a prefix, which is empty or ends with "/". One list request. */
@@ -36,21 +48,7 @@ export async function hasRunAt(
   prefix: string,
   { signal }: CallOptions = {},
 ): Promise<boolean> {
-  const keys = await firstPage(store, `${prefix}${catalogPrefix}`, { signal });
-  return keys.some((key) => parseCatalogKey(key.slice(prefix.length)) !== null);
-}
-
-async function firstPage(
-  store: Pick<ObjectStore, 'list'>,
-  prefix: string,
-  options: ListOptions,
-): Promise<string[]> {
-  for await (const { objects } of store.list(prefix, options)) return objects.map(({ key }) => key);
-  return [];
-}
-
-/** `null`: the key is not a catalog entry of a run below. */
-function runOf(key: string): string | null {
-  const at = key.lastIndexOf('/catalog/');
-  return at > 0 && parseCatalogKey(key.slice(at + 1)) !== null ? key.slice(0, at) : null;
+  for await (const { objects } of store.list(`${prefix}${catalogPrefix}`, { signal }))
+    return objects.some(({ key }) => parseCatalogKey(key.slice(prefix.length)) !== null);
+  return false;
 }

@@ -1,0 +1,172 @@
+/** Listings of a store, page by page. */
+
+import {
+  type CallOptions,
+  CheckpointError,
+  type ListOptions,
+  type ListPage,
+  type ObjectStore,
+  requestWatchOf,
+  watchRequests,
+} from '../contract/index.ts';
+import type { Shared } from './shared.ts';
+import { send } from './small-requests.ts';
+
+/** Appended to a directory, it sorts after every key below that directory. */
+export const LAST_CHARACTER = '\u{10ffff}';
+
+/**
+ * Collecting, verifying and checking hold data for every listed object: about 2 GB for this many. A
+ * longer listing never ends, or is of a place that is not a run.
+ */
+export const LISTED_OBJECTS_MAX = 10_000_000;
+
+/**
+ * Page by page. A listing that breaks is begun again after the last key it has returned.
+ * `Unsupported`: it has more than `LISTED_OBJECTS_MAX` objects.
+ */
+export async function* listPages(
+  shared: Shared,
+  prefix: string,
+  options: ListOptions,
+): AsyncGenerator<ListPage, void, void> {
+  let { startAfter } = options;
+  const listing = new Listing(shared, `list ${prefix}`, options, (signal) =>
+    shared.store.list(prefix, { ...(startAfter !== undefined && { startAfter }), signal }),
+  );
+  let objectCount = 0;
+  try {
+    for (let page = await listing.next(); page; page = await listing.next()) {
+      startAfter = page.objects.at(-1)?.key ?? startAfter;
+      objectCount += page.objects.length;
+      if (objectCount > LISTED_OBJECTS_MAX) throw tooManyListed(shared.store, prefix);
+      yield page;
+    }
+  } finally {
+    listing.close();
+  }
+}
+
+function tooManyListed({ uri }: ObjectStore, prefix: string): CheckpointError {
+  const where = prefix === '' ? uri : `${prefix} of ${uri}`;
+  const message = `the store shows more than ${LISTED_OBJECTS_MAX} objects below ${where}, more than any run has`;
+  const advice = [
+    'check the URI: it must name a single run',
+    'if it does, the listing of the store never ends',
+  ];
+  return new CheckpointError('Unsupported', message, { context: { store: uri, advice } });
+}
+
+/**
+ * Names of directories, page by page. A store without such a listing is asked for the first object
+ * of each directory instead: one request for each. A listing that breaks is begun again, without
+ * the names that were returned.
+ */
+export async function* directoryPages(
+  shared: Shared,
+  prefix: string,
+  options: CallOptions,
+): AsyncGenerator<readonly string[], void, void> {
+  const { store } = shared;
+  if (!store.listDirectories) {
+    yield* directoriesByObjects(shared, prefix, options);
+    return;
+  }
+  const listDirectories = store.listDirectories.bind(store);
+  const listing = new Listing(shared, `list directories ${prefix}`, options, (signal) =>
+    listDirectories(prefix, { signal }),
+  );
+  const returned = new Set<string>();
+  try {
+    for (let page = await listing.next(); page; page = await listing.next()) {
+      const names = page.filter((name) => !returned.has(name));
+      for (const name of names) returned.add(name);
+      if (returned.size > LISTED_OBJECTS_MAX) throw tooManyListed(store, prefix);
+      yield names;
+    }
+  } finally {
+    listing.close();
+  }
+}
+
+async function* directoriesByObjects(
+  shared: Shared,
+  prefix: string,
+  { signal }: CallOptions,
+): AsyncGenerator<readonly string[], void, void> {
+  for (let startAfter: string | undefined; ; ) {
+    const found = await firstDirectory(shared, prefix, { startAfter, signal });
+    if (found === null) return;
+    yield [found];
+    startAfter = `${prefix}${found}/${LAST_CHARACTER}`;
+  }
+}
+
+async function firstDirectory(shared: Shared, prefix: string, options: ListOptions): Promise<string | null> {
+  for await (const { objects } of listPages(shared, prefix, options)) {
+    for (const { key } of objects) {
+      const end = key.indexOf('/', prefix.length);
+      if (end > prefix.length) return key.slice(prefix.length, end);
+    }
+  }
+  return null;
+}
+
+/** Reads pages one at a time. A listing that breaks is begun again. */
+class Listing<Page> {
+  readonly #shared: Shared;
+  readonly #what: string;
+  readonly #options: CallOptions;
+  /** Begins after the last page that was returned. */
+  readonly #begin: (signal: AbortSignal) => AsyncIterable<Page>;
+  #pages: AsyncIterator<Page> | undefined;
+  #stop = new AbortController();
+
+  constructor(
+    shared: Shared,
+    what: string,
+    options: CallOptions,
+    begin: (signal: AbortSignal) => AsyncIterable<Page>,
+  ) {
+    this.#shared = shared;
+    this.#what = what;
+    this.#options = options;
+    this.#begin = begin;
+  }
+
+  next(): Promise<Page | undefined> {
+    return send(this.#shared, this.#what, this.#options, (signal) => this.#nextPage(signal));
+  }
+
+  /**
+   * The reader has stopped, or a page failed. Does not wait for the listing, because a page may
+   * hang.
+   */
+  close(): void {
+    this.#stop.abort();
+    // An error is ignored, because nothing more is read from the listing.
+    Promise.resolve(this.#pages?.return?.()).catch(() => undefined);
+    this.#pages = undefined;
+  }
+
+  async #nextPage(signal: AbortSignal): Promise<Page | undefined> {
+    if (!this.#pages) {
+      this.#stop = new AbortController();
+      this.#pages = this.#begin(this.#stop.signal)[Symbol.asyncIterator]();
+    }
+    const listing = this.#stop;
+    const watch = requestWatchOf(signal);
+    if (watch) watchRequests(listing.signal, watch); // the watch is for this page only
+    const stop = () => listing.abort(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      const { done, value } = await this.#pages.next();
+      return done ? undefined : value;
+    } catch (error) {
+      this.close();
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  }
+}
