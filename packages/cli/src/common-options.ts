@@ -16,6 +16,7 @@ import {
   parseDeadline,
   parseGlob,
   parseLife,
+  parseLongDuration,
   parseMeta,
   parseMetric,
   parseRate,
@@ -152,6 +153,12 @@ export const limitRate = value(
   '--limit-rate <rate>',
   'most payload to send in a second, such as 50MiB/s; default: no limit',
   parseRate,
+);
+
+export const maxAge = value(
+  '--max-age <duration>',
+  'end with status 1 if the latest checkpoint is older, such as 2h',
+  parseLongDuration,
 );
 
 export const exclude = valueList(

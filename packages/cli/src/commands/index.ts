@@ -29,6 +29,7 @@ import { recover } from './recover.ts';
 import { restore } from './restore.ts';
 import { resume } from './resume.ts';
 import { rollback } from './rollback.ts';
+import { runs } from './runs.ts';
 import { save } from './save.ts';
 import { show } from './show.ts';
 import { ui } from './ui.ts';
@@ -51,6 +52,7 @@ export const COMMANDS: readonly Command[] = [
   resume,
   exportCommand,
   mirror,
+  runs,
   latest,
   list,
   show,
