@@ -102,11 +102,11 @@ export interface ObjectStore {
   list(prefix: string, options?: ListOptions): AsyncIterable<ListPage>;
 
   /**
-   * Names of the directories directly below `prefix`, which is empty or ends with '/'. A directory is
-   * what comes before the next '/' in a key; it exists as long as it holds an object, and a store
-   * with real directories may also show an empty one. Each name is shown once, in pages and in no
-   * order. The first page is requested at the first `next()`; what is shown follows the rules of
-   * `list`. One request per `capabilities.maxListKeys` directories and objects directly below
+   * Names of the directories directly below `prefix`, which is empty or ends with '/'. A directory
+   * is what comes before the next '/' in a key. It exists as long as it holds an object, and a
+   * store with real directories may also show an empty one. Each name is shown once, in pages and
+   * in no order. The first page is requested at the first `next()`; what is shown follows the rules
+   * of `list`. One request per `capabilities.maxListKeys` directories and objects directly below
    * `prefix`, whatever the directories hold. Absent if the provider has no such listing: the engine
    * then uses `list`.
    */
