@@ -141,7 +141,7 @@ const CALLS: readonly Row[] = [
   [
     'overview',
     (m, o) => m.admin.overview(o),
-    { signal: OPTIONAL, historyMs: OPTIONAL, findVerification: FLAG, listBegun: FLAG },
+    { signal: OPTIONAL, historyMs: OPTIONAL, findVerification: FLAG, findRollback: FLAG, listBegun: FLAG },
     OBJECT,
   ],
   ['log', (m, o) => m.admin.log(o), { signal: OPTIONAL, limit: OPTIONAL, commitOf: OPTIONAL }, OBJECT],

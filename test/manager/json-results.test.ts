@@ -98,7 +98,7 @@ function callsOf(run: RunManager, other: RunManager, told: ProgressEvent[]) {
     collect: () => run.admin.collect({ policy, force: true }),
     undelete: () => run.admin.undelete(1),
     runsBelow: () => run.admin.runsBelow(),
-    overview: () => run.admin.overview({ findVerification: true, listBegun: true }),
+    overview: () => run.admin.overview({ findVerification: true, findRollback: true, listBegun: true }),
     rollback: () => run.admin.rollback({ to: 2, reason: 'loss' }),
     fsck: () => run.admin.fsck(),
     recover: async () => {

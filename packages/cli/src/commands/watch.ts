@@ -164,6 +164,7 @@ function optionsOf(call: Call, job: Job): FolderOptions {
     pattern: call.get(pattern) ?? parsePattern(DEFAULT_PATTERN),
     rule,
     nowMs: () => call.clock.monotonicMs(),
+    wallMs: () => call.clock.nowMs(),
     save: {
       writer: job.writer.value,
       timeoutMs: call.get(timeout),

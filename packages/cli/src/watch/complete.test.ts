@@ -76,6 +76,73 @@ describe('when a checkpoint is complete', () => {
     expect(await complete.isComplete(entry(1n), new Map([['.metadata', '3 0 100']]))).toBe(false);
   });
 
+  const SAVED = {
+    'config.json': 10,
+    'model.safetensors': 40,
+    'optimizer.pt': 60,
+    'rng_state_0.pth': 70,
+    'trainer_state.json': 70,
+  };
+  test.each<[string, Record<string, number>, string | null]>([
+    ['one save', { 'rng_state_1.pth': 9 }, null],
+    ['a slow rank', { 'rng_state_1.pth': 95 }, null],
+    [
+      'a model of a later save',
+      { 'model.safetensors': 100 },
+      'model.safetensors is younger than trainer_state',
+    ],
+    [
+      'a part of a later save',
+      { 'global_step1/a.pt': 100 },
+      'global_step1/a.pt is younger than trainer_state',
+    ],
+    [
+      'a random state of a later save',
+      { 'rng_state_0.pth': 100 },
+      'rng_state_0.pth is younger than trainer_state',
+    ],
+    ['another rank of the save before', { 'rng_state_1.pth': 1 }, 'rng_state_1.pth is older than all files'],
+  ])('hf, %s: %j', async (_, times, problem) => {
+    const at = directory();
+    mkdirSync(join(at, 'step100'));
+    const all: Record<string, number> = { 'rng_state_1.pth': 70, ...SAVED, ...times };
+    for (const name of Object.keys(all))
+      if (!name.includes('/'))
+        writeFileSync(join(at, 'step100', name), name.endsWith('.json') ? STATE : ZIP, 'latin1');
+    const { clock, complete, entry } = watching('hf:2', at);
+    const tree = new Map(Object.entries(all).map(([name, seconds]) => [name, `1 2 ${seconds}000000000`]));
+    expect(await complete.isComplete(entry(100n), tree)).toBe(problem === null);
+    clock.nowMs += 30_000;
+    const later = complete.isComplete(entry(100n), tree);
+    if (problem === null) expect(await later).toBe(true);
+    else
+      await expect(later).rejects.toMatchObject({
+        code: 'SourceChanged',
+        message: expect.stringContaining(problem),
+      });
+  });
+
+  test.each<[string, (path: string) => void]>([
+    ['a file', (path) => writeFileSync(path, 'step100')],
+    ['a link', (path) => symlinkSync('step100', path)],
+  ])('tracker, %s: a file written long after it belongs to a save that has not ended', async (_, name) => {
+    const at = directory();
+    name(join(at, 'latest'));
+    const { clock, isComplete } = watching('tracker:5s', at);
+    const state = (offsetMs: number) => `1 2 ${Date.now() + offsetMs}000000`;
+    const [after, late] = [state(50_000), state(90_000)];
+    await isComplete(['a'], 100n, after);
+    clock.nowMs += 5000;
+    expect(await isComplete(['a'], 100n, after)).toBe(true);
+    expect(await isComplete(['a'], 100n, late)).toBe(false);
+    clock.nowMs += 29_999;
+    expect(await isComplete(['a'], 100n, late)).toBe(false);
+    clock.nowMs += 1;
+    await expect(isComplete(['a'], 100n, late)).rejects.toThrow(
+      'a was written more than 60 s after the tracker',
+    );
+  });
+
   test('quiet: nothing has changed for so long, from the first look on', async () => {
     const { clock, complete, entry, isComplete } = watching('quiet:30s');
     expect(await isComplete(['a'])).toBe(false);

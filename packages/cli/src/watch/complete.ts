@@ -1,7 +1,8 @@
 /** When a trainer has finished writing a checkpoint. No trainer says so in the same way. */
 
-import { constants, type FileHandle, open, readlink } from 'node:fs/promises';
+import { constants, type FileHandle, lstat, open, readlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { CheckpointError } from '@holdfast/core/contract';
 import { errnoOf, fileError } from '@holdfast/local-files';
 import type { Pattern } from './pattern.ts';
 import type { Rule } from './rule.ts';
@@ -10,7 +11,7 @@ import { type Entry, factsOf, isSameTree, type Tree } from './tree.ts';
 /** Files that name the newest checkpoint: of DeepSpeed, of Megatron and of verl. */
 const TRACKERS = ['latest', 'latest_checkpointed_iteration.txt'];
 
-const TRACKER_BYTES_MAX = 4096;
+const TRACKER_BYTES_MAX = 4096n;
 
 interface Seen {
   readonly tree: Tree;
@@ -23,7 +24,8 @@ export class Completeness {
   readonly #nowMs: () => number;
   /** By path. */
   readonly #seen = new Map<string, Seen>();
-  readonly #tracked = new Set<bigint>();
+  /** When a tracker that named the version was written. */
+  readonly #tracked = new Map<bigint, bigint>();
 
   /** `nowMs`: a monotonic clock. */
   constructor(rule: Rule, pattern: Pattern, nowMs: () => number) {
@@ -37,9 +39,29 @@ export class Completeness {
     if (tree.size === 0) return false;
     if (rule.kind === 'rename') return true;
     if (rule.kind === 'metadata') return hasMetadata(tree);
-    if (rule.kind === 'hf') return hasAllOfTrainer(entry, tree, rule.rankCount);
-    if (rule.kind === 'tracker' && !(await this.#isTracked(entry))) return false;
+    if (rule.kind === 'hf') {
+      if (!(await hasAllOfTrainer(entry, tree, rule.rankCount))) return false;
+      return this.#isOfOneSave(entry, tree, mixedTrainerFile(tree), MIXED_MS);
+    }
+    if (rule.kind === 'quiet') return this.#isQuiet(entry, tree, rule.quietMs);
+    await this.#readTrackers(entry);
+    const namedNs = this.#tracked.get(entry.version);
+    if (namedNs === undefined) return false;
+    const mixed = fileAfter(tree, namedNs, Math.max(rule.quietMs, AFTER_TRACKER_MS));
+    if (!this.#isOfOneSave(entry, tree, mixed, MIXED_MS)) return false;
     return this.#isQuiet(entry, tree, rule.quietMs);
+  }
+
+  /**
+   * False if a file is of another save than the rest: the trainer writes the checkpoint again, or
+   * was killed while it did. Throws `SourceChanged` once that has stayed so.
+   */
+  #isOfOneSave(entry: Entry, tree: Tree, mixed: string | null, quietMs: number): boolean {
+    if (mixed === null) return true;
+    if (!this.#isQuiet(entry, tree, quietMs)) return false;
+    const { path } = entry;
+    const message = `${path} is not of one save: ${mixed}`;
+    throw new CheckpointError('SourceChanged', message, { context: { path } });
   }
 
   /** Forgets an entry that is saved or gone. */
@@ -58,13 +80,12 @@ export class Completeness {
    * A later one may be named although this one was never finished: its trainer was killed, and went
    * on from an earlier one. So it must have been named itself, at this look or before.
    */
-  async #isTracked({ path, version }: Entry): Promise<boolean> {
+  async #readTrackers({ path }: Entry): Promise<void> {
     for (const name of TRACKERS) {
-      const text = await namedBy(join(dirname(path), name));
-      const tracked = text === null ? null : this.#versionOf(text);
-      if (tracked !== null) this.#tracked.add(tracked);
+      const named = await namedBy(join(dirname(path), name));
+      const version = named === null ? null : this.#versionOf(named.text);
+      if (named !== null && version !== null) this.#tracked.set(version, named.modifiedNs);
     }
-    return this.#tracked.has(version);
   }
 
   #versionOf(text: string): bigint | null {
@@ -115,6 +136,41 @@ async function hasAllOfTrainer({ path }: Entry, tree: Tree, rankCount: number): 
   );
 }
 
+/**
+ * Why files of a complete checkpoint are of different saves; `null`: they are not.
+ *
+ * Rank 0 writes model, optimizer, scheduler, its random state and then `trainer_state.json`. The
+ * others write their random states at any time between: they wait for the others before the save,
+ * and not in it.
+ */
+function mixedTrainerFile(tree: Tree): string | null {
+  const times = [...tree].map(([name, state]) => ({ name, modifiedNs: factsOf(state).modifiedNs }));
+  const endedNs = times.find(({ name }) => name === TRAINER_STATE)?.modifiedNs ?? 0n;
+  const isOfOtherRank = (name: string) => /^rng_state_[1-9][0-9]*\.pth$/.test(name);
+  const ofFirstRank = times.filter(({ name }) => !isOfOtherRank(name));
+  const younger = ofFirstRank.find(({ modifiedNs }) => modifiedNs > endedNs);
+  if (younger) return `${younger.name} is younger than ${TRAINER_STATE}, which the Trainer writes last`;
+  const [beganNs = endedNs] = ofFirstRank
+    .map(({ modifiedNs }) => modifiedNs)
+    .sort((one, other) => (one < other ? -1 : 1));
+  const older = times.find(({ modifiedNs }) => modifiedNs < beganNs - BEFORE_SAVE_NS);
+  return older ? `${older.name} is older than all files of rank 0` : null;
+}
+
+/** Ranks begin a save together, as far as their clocks agree. */
+const BEFORE_SAVE_NS = 2_000_000_000n;
+/** A trainer that writes a checkpoint again changes its files more often. */
+const MIXED_MS = 30_000;
+/** DeepSpeed names a checkpoint while other ranks may still write, for less than this. */
+const AFTER_TRACKER_MS = 60_000;
+
+/** Why a file is of a later save than the one that a tracker named; `null`: there is no such file. */
+function fileAfter(tree: Tree, namedNs: bigint, afterMs: number): string | null {
+  const untilNs = namedNs + BigInt(afterMs) * 1_000_000n;
+  const late = [...tree].find(([, state]) => factsOf(state).modifiedNs > untilNs);
+  return late ? `${late[0]} was written more than ${afterMs / 1000} s after the tracker` : null;
+}
+
 const TRAINER_STATE = 'trainer_state.json';
 /** `torch.save` writes a ZIP file, whose last record has 22 bytes and begins like this. */
 const ZIP_END = 'PK\u0005\u0006';
@@ -138,15 +194,16 @@ async function endOf(path: string, lengthBytes: number): Promise<string> {
  * The name in a tracker, which is a short file or a link to a checkpoint. `null`: it is not there,
  * or is something else.
  */
-async function namedBy(path: string): Promise<string | null> {
+async function namedBy(path: string): Promise<{ readonly text: string; readonly modifiedNs: bigint } | null> {
   const target = await readlink(path).catch(() => null);
-  if (target !== null) return basename(target);
+  const link = target === null ? null : await lstat(path, { bigint: true }).catch(() => null);
+  if (target !== null && link !== null) return { text: basename(target), modifiedNs: link.mtimeNs };
   const file = await openOrNull(path);
   if (file === null) return null;
   try {
-    const stats = await file.stat();
-    const isShort = stats.isFile() && stats.size <= TRACKER_BYTES_MAX;
-    return isShort ? (await file.readFile('utf8')).trim() : null;
+    const stats = await file.stat({ bigint: true });
+    if (!stats.isFile() || stats.size > TRACKER_BYTES_MAX) return null;
+    return { text: (await file.readFile('utf8')).trim(), modifiedNs: stats.mtimeNs };
   } finally {
     await file.close();
   }

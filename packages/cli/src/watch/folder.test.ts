@@ -36,18 +36,25 @@ function watched({
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const bucket = new MemoryBucket({ crc32c });
   const told: string[] = [];
-  const hooks: { during: () => void; plan: FaultPlan | undefined } = {
+  const messages: string[] = [];
+  const hooks: { during: () => void; plan: FaultPlan | undefined; aheadMs: number } = {
     during: () => undefined,
     plan: undefined,
+    /** By how much the clock of the machine is ahead of the store's. */
+    aheadMs: 0,
   };
   const folder = () =>
     new Folder(directory, {
       pattern: parsePattern(pattern),
       rule,
       nowMs: () => performance.now(),
+      wallMs: () => Date.now() + hooks.aheadMs,
       save: {},
       onSaved: ({ version }) => told.push(`saved ${version}`),
-      onNotSaved: ({ version, why }) => told.push(`not ${version} ${why.code}`),
+      onNotSaved: ({ version, why }) => {
+        told.push(`not ${version} ${why.code}`);
+        messages.push(why.message);
+      },
     });
   const open = (own: Folder) => {
     const store = new FaultyStore(new MemoryStore(bucket), (call) => hooks.plan?.(call));
@@ -61,6 +68,10 @@ function watched({
     await using manager = open(own);
     await own.look(manager);
   };
+  const rollback = async (to: number) => {
+    await using person = open(folder());
+    await person.admin.rollback({ to, reason: 'diverged' });
+  };
   const write = (name: string, files: Readonly<Record<string, string>>) => {
     mkdirSync(join(directory, name), { recursive: true });
     for (const [file, text] of Object.entries(files)) writeFileSync(join(directory, name, file), text);
@@ -71,7 +82,7 @@ function watched({
     await manager.restore({ version, to: { model: to } });
     return Buffer.from(to).toString();
   };
-  return { directory, told, hooks, folder, open, look, write, content };
+  return { directory, told, messages, hooks, folder, open, look, rollback, write, content };
 }
 
 /** Tells when a piece of a file was read. */
@@ -318,21 +329,140 @@ describe('a watched directory', () => {
   });
 
   test('after a rollback, a version that is written again ends it, and another process saves it', async () => {
-    const { directory, told, look, write, folder, open } = watched();
+    const { directory, told, look, rollback, write, folder, open } = watched();
     for (const step of [1, 2]) write(`step-${step}`, WHOLE);
     const own = folder();
     await using manager = open(own);
     await own.look(manager);
-    {
-      await using person = open(folder());
-      await person.admin.rollback({ to: 1, reason: 'diverged' });
-    }
+    await rollback(1);
     await own.look(manager);
     rmSync(join(directory, 'step-2'), { recursive: true });
     write('step-2', { ...WHOLE, model: 'anew-2' });
     await expect(own.look(manager)).rejects.toMatchObject({ code: 'Fenced' });
     await look();
     expect(told).toEqual(['saved 1', 'saved 2', 'not 2 Fenced', 'saved 2']);
+  });
+
+  test('a rollback is not undone: what it left behind is not saved again, and told once', async () => {
+    const { told, messages, look, rollback, write, folder, open } = watched();
+    for (const step of [4, 5]) write(`step-${step}`, WHOLE);
+    await look();
+    // The trainer wrote it before the rollback, and it was never saved.
+    write('step-6', WHOLE);
+    await later100Ms();
+    await rollback(4);
+    const own = folder();
+    await using manager = open(own);
+    await own.look(manager);
+    await own.look(manager);
+    expect(told).toEqual(['saved 4', 'saved 5', 'not 5 Conflict', 'not 6 Conflict']);
+    expect(messages[0]).toMatch(/step-5 was last changed before the run was rolled back; remove it, or/);
+    expect(own.notSaved).toMatchObject([
+      { version: 5n, isPassedOver: true },
+      { version: 6n, isPassedOver: true },
+    ]);
+    await later100Ms();
+    write('step-5', { ...WHOLE, model: 'anew-5' });
+    await own.look(manager);
+    expect(told.slice(4)).toEqual(['saved 5']);
+    expect(await manager.list().then((list) => list.find(({ isLatest }) => isLatest)?.version)).toBe(5n);
+  });
+
+  test('after a rollback, the same files with a newer time are not saved; others of that size are', async () => {
+    const { directory, told, messages, look, rollback, write, content } = watched();
+    for (const step of [4, 5]) write(`step-${step}`, WHOLE);
+    await look();
+    await rollback(4);
+    for (const name of Object.keys(WHOLE)) utimesSync(join(directory, 'step-5', name), later(), later());
+    await look();
+    expect(told).toEqual(['saved 4', 'saved 5', 'not 5 Conflict']);
+    expect(messages[0]).toMatch(/step-5 has the files of version 5@1, which a rollback left behind; remove/);
+    write('step-5', { ...WHOLE, model: 'MODEL1' });
+    for (const name of Object.keys(WHOLE)) utimesSync(join(directory, 'step-5', name), later(), later());
+    await look();
+    expect(told.at(-1)).toBe('saved 5');
+    expect(await content(5n)).toBe('MODEL1');
+  });
+
+  test('after a rollback, a single file with the same bytes is not saved either', async () => {
+    const { directory, told, look, rollback } = watched({
+      rule: { kind: 'rename' },
+      pattern: 'step={version}.ckpt',
+    });
+    for (const step of [4, 5]) writeFileSync(join(directory, `step=${step}.ckpt`), `state ${step}`);
+    await look();
+    await rollback(4);
+    utimesSync(join(directory, 'step=5.ckpt'), later(), later());
+    await look();
+    expect(told).toEqual(['saved 4', 'saved 5', 'not 5 Conflict']);
+  });
+
+  test.each([-3600_000, 3600_000])(
+    'a clock that is %d ms ahead of the store does not make old checkpoints new, nor new ones old',
+    async (aheadMs) => {
+      const { directory, told, hooks, look, rollback, write } = watched();
+      write('step-4', WHOLE);
+      await look();
+      await rollback(4);
+      hooks.aheadMs = aheadMs;
+      const writtenAt = (offsetMs: number) => new Date(Date.now() + aheadMs + offsetMs);
+      write('step-5', WHOLE);
+      write('step-6', WHOLE);
+      for (const name of Object.keys(WHOLE)) {
+        utimesSync(join(directory, 'step-5', name), writtenAt(-60_000), writtenAt(-60_000));
+        utimesSync(join(directory, 'step-6', name), writtenAt(60_000), writtenAt(60_000));
+      }
+      await look();
+      expect(told).toEqual(['saved 4', 'not 5 Conflict', 'saved 6']);
+    },
+  );
+
+  test('a rollback is noticed at the next checkpoint, also at a version below the former latest', async () => {
+    const { told, look, rollback, write, folder, open } = watched();
+    for (const step of [40, 50]) write(`step-${step}`, WHOLE);
+    await look();
+    write('step-60', WHOLE);
+    const own = folder();
+    await using manager = open(own);
+    await own.look(manager);
+    await rollback(40);
+    await later100Ms();
+    write('step-45', WHOLE);
+    await expect(own.look(manager)).rejects.toMatchObject({
+      code: 'Fenced',
+      message: expect.stringMatching(/rolled back|rollback/),
+    });
+    expect(told).toEqual(['saved 40', 'saved 50', 'saved 60', 'not 45 Fenced']);
+  });
+
+  test('after a rollback, a version that is written again in place ends it', async () => {
+    const { directory, rollback, write, folder, open } = watched();
+    for (const step of [1, 2]) write(`step-${step}`, WHOLE);
+    const own = folder();
+    await using manager = open(own);
+    await own.look(manager);
+    await rollback(1);
+    await later100Ms();
+    for (const [name, text] of Object.entries({ ...WHOLE, model: 'anew-2' }))
+      writeFileSync(join(directory, 'step-2', name), text);
+    await expect(own.look(manager)).rejects.toMatchObject({ code: 'Fenced' });
+  });
+
+  test('a rollback between the first look at a run and the save is not undone', async () => {
+    const { told, look, rollback, write, folder, open } = watched();
+    for (const step of [4, 5]) write(`step-${step}`, WHOLE);
+    await look();
+    write('step-6', WHOLE);
+    await later100Ms();
+    const own = folder();
+    await using manager = open(own);
+    const join = manager.join.bind(manager);
+    vi.spyOn(manager, 'join').mockImplementationOnce(async (options) => {
+      await rollback(4);
+      return join(options);
+    });
+    await own.look(manager);
+    expect(told).toEqual(['saved 4', 'saved 5', 'not 6 Conflict']);
   });
 
   test('a newer attempt that owns the run ends it', async () => {

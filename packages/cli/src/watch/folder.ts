@@ -16,15 +16,19 @@ import {
 import { fileError, localFiles } from '@holdfast/local-files';
 import { Claim } from './claim.ts';
 import { Completeness } from './complete.ts';
+import { leftBehindProblem } from './left-behind.ts';
 import type { Pattern } from './pattern.ts';
 import type { Rule } from './rule.ts';
-import { type Entry, readTree } from './tree.ts';
+import { type RunView, readRunView } from './run-view.ts';
+import { changedNs, type Entry, readTree, type Tree } from './tree.ts';
 
 export interface FolderOptions {
   readonly pattern: Pattern;
   readonly rule: Rule;
   /** A monotonic clock. */
   readonly nowMs: () => number;
+  /** The clock of this machine. */
+  readonly wallMs: () => number;
   /** Options of each save. */
   readonly save: SaveOptions;
   readonly onSaved: (entry: Entry, result: SaveResult) => void;
@@ -38,8 +42,14 @@ export interface NotSaved {
   /** `null`: the directory cannot be read. */
   readonly version: bigint | null;
   readonly why: CheckpointError;
-  /** It never will be: the run has gone past it. */
+  /** It never will be: the run has gone past it, or a rollback has left it behind. */
   readonly isPassedOver: boolean;
+}
+
+interface Decided {
+  readonly place: string;
+  /** It is passed over. Absent: the run has it. */
+  readonly notSaved?: NotSaved;
 }
 
 export class Folder {
@@ -51,10 +61,11 @@ export class Folder {
   /** Why an entry was not saved, by its path. */
   readonly #told = new Map<string, string>();
   #notSaved = new Map<string, NotSaved>();
-  #committed: Set<bigint> | undefined;
-  /** Places of entries whose versions the run has, as they were when that was seen. */
-  readonly #seen = new Map<string, string>();
-  #latest = -1n;
+  /** By path: what was decided on an entry, and in which state of its files. */
+  readonly #decided = new Map<string, Decided>();
+  /** Read anew in each look that finds something to decide: a rollback may have come since. */
+  #view: RunView | undefined;
+  #hasJoined = false;
   readonly saved: bigint[] = [];
 
   constructor(directory: string, options: FolderOptions) {
@@ -74,7 +85,11 @@ export class Folder {
    */
   async look(manager: RunManager): Promise<void> {
     this.#notSaved = new Map();
-    for (const entry of await this.#entriesNow()) {
+    this.#view = undefined;
+    const entries = await this.#entriesNow();
+    const paths = new Set(entries.map(({ path }) => path));
+    for (const path of this.#decided.keys()) if (!paths.has(path)) this.#decided.delete(path);
+    for (const entry of entries) {
       this.#options.save.signal?.throwIfAborted();
       try {
         await this.#saveIfComplete(manager, entry);
@@ -91,22 +106,54 @@ export class Folder {
   }
 
   async #saveIfComplete(manager: RunManager, entry: Entry): Promise<void> {
-    if (await this.#isCommitted(manager, entry)) return;
-    const tree = await readTree(entry);
-    if (tree === null || !(await this.#complete.isComplete(entry, tree))) return;
-    if (entry.version < this.#latest) {
-      this.#tell(entry, olderThan(entry, this.#latest), { isPassedOver: true });
+    const decided = this.#decided.get(entry.path);
+    if (decided?.place === entry.place) {
+      if (decided.notSaved) this.#notSaved.set(entry.path, decided.notSaved);
       return;
     }
+    const tree = await readTree(entry);
+    if (tree === null || !(await this.#complete.isComplete(entry, tree))) return;
+    if (!(await this.#isWanted(manager, entry, tree))) return;
+    await this.#save(manager, entry);
+  }
+
+  /** Whether the run lacks a complete checkpoint and may take it. */
+  async #isWanted(manager: RunManager, entry: Entry, tree: Tree): Promise<boolean> {
+    const { save, wallMs } = this.#options;
+    const { path, place, version } = entry;
+    for (;;) {
+      this.#view ??= await readRunView(manager, wallMs, save.signal);
+      const { committed, latest } = this.#view;
+      if (committed.has(version)) {
+        this.#decided.set(path, { place });
+        return false;
+      }
+      const problem =
+        version < latest
+          ? olderThan(entry, latest)
+          : await leftBehindProblem(manager, this.#view, { entry, tree, options: save });
+      if (problem !== null) {
+        this.#decided.set(path, { place, notSaved: this.#tell(entry, problem, { isPassedOver: true }) });
+        return false;
+      }
+      if (this.#hasJoined || latest < 0n) return true;
+      // From here on a rollback fences this process. One that came before it is seen now.
+      await manager.join({ writer: save.writer, signal: save.signal });
+      this.#hasJoined = true;
+      this.#view = undefined;
+    }
+  }
+
+  async #save(manager: RunManager, entry: Entry): Promise<void> {
     this.#entries.set(entry.path, entry);
     try {
       const result = await manager.save({ ...this.#options.save, dir: entry.path, version: entry.version });
-      this.#noteCommitted(entry.version);
+      this.#decided.set(entry.path, { place: entry.place });
       this.saved.push(entry.version);
       this.#options.onSaved(entry, result);
     } catch (error) {
       // It may have been committed all the same, or by another process.
-      this.#committed = undefined;
+      this.#view = undefined;
       throw error;
     } finally {
       this.#entries.delete(entry.path);
@@ -128,42 +175,19 @@ export class Folder {
     return tree;
   }
 
-  /** A trainer writes a version again after a rollback: then the run is asked anew. */
-  async #isCommitted(manager: RunManager, { path, place, version }: Entry): Promise<boolean> {
-    const before = this.#seen.get(path);
-    if (before !== undefined && before !== place) this.#committed = undefined;
-    this.#seen.set(path, place);
-    return (await this.#committedVersions(manager)).has(version);
-  }
-
-  async #committedVersions(manager: RunManager): Promise<ReadonlySet<bigint>> {
-    if (this.#committed !== undefined) return this.#committed;
-    const listed = await manager.list({ signal: this.#options.save.signal });
-    this.#committed = new Set();
-    this.#latest = -1n;
-    for (const { version, isLeftBehind } of listed) if (!isLeftBehind) this.#noteCommitted(version);
-    return this.#committed;
-  }
-
-  #noteCommitted(version: bigint): void {
-    this.#committed?.add(version);
-    if (version > this.#latest) this.#latest = version;
-  }
-
   #tell(
     { path, version }: { readonly path: string; readonly version: bigint | null },
     why: CheckpointError,
     { isPassedOver = false } = {},
-  ): void {
+  ): NotSaved {
     const notSaved = { path, version, why, isPassedOver };
     this.#notSaved.set(path, notSaved);
-    // Messages about the store name an object, and those of an older version the latest one. Both
-    // change from look to look.
-    const isOfStore = why.context.key !== undefined;
-    const reason = isPassedOver ? 'passed over' : isOfStore ? why.code : why.message;
-    if (this.#told.get(path) === reason || this.#options.save.signal?.aborted) return;
+    // Messages about the store name an object, which changes from look to look.
+    const reason = why.context.key === undefined ? why.message : why.code;
+    if (this.#told.get(path) === reason || this.#options.save.signal?.aborted) return notSaved;
     this.#told.set(path, reason);
     this.#options.onNotSaved(notSaved);
+    return notSaved;
   }
 
   /** Ordered by version. Only one entry of each version. */
@@ -177,7 +201,7 @@ export class Folder {
       if (stats === null) continue;
       const other = found.get(version);
       if (other === undefined) {
-        const place = `${stats.ino} ${stats.mtimeMs}`;
+        const place = `${stats.ino} ${stats.mtimeMs} ${await changedNs({ path, isDirectory: stats.isDirectory() })}`;
         found.set(version, { name, path, version, place, isDirectory: stats.isDirectory() });
       } else this.#tell({ path, version }, twiceThere(path, other));
     }

@@ -11,7 +11,10 @@ export interface Entry {
   readonly path: string;
   readonly isDirectory: boolean;
   readonly version: bigint;
-  /** Changes when another one takes its name, and when files of a directory come or go. */
+  /**
+   * Changes when another one takes its name, when files of a directory come or go, and when its
+   * first files are written again. See `changedNs`.
+   */
   readonly place: string;
 }
 
@@ -49,6 +52,28 @@ async function addFiles(files: Map<string, string>, path: string, prefix: string
     if (entry.isDirectory()) await addFiles(files, place, `${name}/`);
     else files.set(name, await stateOf(place));
   }
+}
+
+/** A trainer that writes a checkpoint again writes all its files, so a few show it. */
+const FILES_LOOKED_AT = 32;
+
+/** When the first files of an entry, by name, were last written. 0n: there are none. */
+export async function changedNs({ path, isDirectory }: Pick<Entry, 'path' | 'isDirectory'>): Promise<bigint> {
+  let newest = 0n;
+  let count = 0;
+  const visit = async (place: string, isDirectoryHere: boolean): Promise<void> => {
+    if (!isDirectoryHere) {
+      const stats = await stat(place, { bigint: true }).catch(() => null);
+      if (stats !== null && stats.mtimeNs > newest) newest = stats.mtimeNs;
+      count += 1;
+      return;
+    }
+    const entries = await readdir(place, { withFileTypes: true }).catch(() => []);
+    for (const entry of entries.sort((one, other) => (one.name < other.name ? -1 : 1)))
+      if (count < FILES_LOOKED_AT) await visit(join(place, entry.name), entry.isDirectory());
+  };
+  await visit(path, isDirectory);
+  return newest;
 }
 
 /** What the state of a file in a tree says. */

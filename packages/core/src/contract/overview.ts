@@ -12,6 +12,8 @@ export interface OverviewOptions extends CallOptions {
   readonly historyMs?: number | undefined;
   /** Also find out when the newest verified checkpoint was verified. Default: false. */
   readonly findVerification?: boolean | undefined;
+  /** Also find out when the last rollback was made. Default: false. */
+  readonly findRollback?: boolean | undefined;
   /** Also list the saves in progress, as `begun` does. Default: false. */
   readonly listBegun?: boolean | undefined;
 }
@@ -64,6 +66,12 @@ export interface RunOverview {
    * asked for, or the catalog no longer keeps the entry.
    */
   readonly verifiedAtMs: number | null;
+  /**
+   * The last rollback was made then or before, milliseconds since 1970 by the store's clock. It is
+   * the exact time unless the catalog no longer keeps the entry, or an entry cannot be read.
+   * `null`: it was not asked for, or there was no rollback.
+   */
+  readonly rolledBackByMs: number | null;
   /** Lowest version first; `null`: not asked for. */
   readonly begun: readonly BegunVersion[] | null;
   /** The store's clock when the catalog was listed, milliseconds since 1970. */
@@ -76,7 +84,8 @@ export interface OverviewCalls {
    *
    * Requests: those of `latest`, and one for each page of older checkpoints. One more if the run
    * had a decision in the time of `historyMs`. Up to ten for `findVerification`, only if a
-   * checkpoint is verified. Those of `begun` for `listBegun`.
+   * checkpoint is verified, and for `findRollback`, only after a rollback. Those of `begun` for
+   * `listBegun`.
    *
    * `NotFound`: there is no run. `StoreRegressed`: its catalog is lost. `Corrupt`: the newest entry
    * or a page is damaged, or the entry is of another run.

@@ -242,6 +242,7 @@ export const CALL_RULES = {
     ...call,
     historyMs: optional(wholeNumber(1, HISTORY_MS_MAX)),
     findVerification: optional(flag),
+    findRollback: optional(flag),
     listBegun: optional(flag),
   }),
   annotate: rules<AnnotateOptions>({ ...wait, ...meta }),

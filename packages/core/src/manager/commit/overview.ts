@@ -15,7 +15,8 @@ const DAY_MS = 24 * 60 * 60_000;
 
 /** See `RunAdmin.overview`. */
 export async function overview(run: RunContext, options: OverviewOptions): Promise<RunOverview> {
-  const { historyMs = DAY_MS, findVerification = false, listBegun = false, signal } = options;
+  const { historyMs = DAY_MS, findVerification = false, findRollback = false } = options;
+  const { listBegun = false, signal } = options;
   const { answer, head } = await askRun(
     run,
     ({ state }) => {
@@ -42,6 +43,7 @@ export async function overview(run: RunContext, options: OverviewOptions): Promi
     history: await historyOf(run, head, { listed, fromMs: storeTimeMs - historyMs, signal }),
     verifiedAtMs:
       verified !== null && findVerification ? await verifiedAt(run, verified.id, listed, signal) : null,
+    rolledBackByMs: findRollback && lineage > 1 ? await rolledBackBy(run, lineage, signal) : null,
     begun: listBegun ? await begun(run, { signal }) : null,
   };
 }
@@ -87,17 +89,45 @@ async function verifiedAt(
   listed: readonly ListedEntry[],
   signal: AbortSignal | undefined,
 ): Promise<number | null> {
-  // The newest entry has it.
+  let isReadable = true;
+  const since = await firstWith(listed, async (seq) => {
+    const entry = await entryOrNull(run, seq, signal);
+    isReadable &&= entry !== null;
+    return entry !== null && isVerifiedIn(entry, id);
+  });
+  const first = listed[since];
+  const isKnown = isReadable && first !== undefined && (since > 0 || first.seq === FIRST_SEQ);
+  return isKnown ? first.createdAtMs : null;
+}
+
+/** See `RunOverview.rolledBackByMs`. Every rollback begins a lineage. */
+async function rolledBackBy(
+  run: RunContext,
+  lineage: number,
+  signal: AbortSignal | undefined,
+): Promise<number | null> {
+  // The list of a later reading begins shortly before the newest entry.
+  await run.catalog.listSeqs(signal);
+  const { listed } = run.catalog;
+  const since = await firstWith(
+    listed,
+    async (seq) => (await entryOrNull(run, seq, signal))?.state.lineage === lineage,
+  );
+  return listed[since]?.createdAtMs ?? null;
+}
+
+/** Position of the first entry with something that the newest has, and no entry loses. Bisects. */
+async function firstWith(
+  listed: readonly ListedEntry[],
+  hasIt: (seq: number) => Promise<boolean>,
+): Promise<number> {
   let [before, since] = [-1, listed.length - 1];
   while (since - before > 1) {
     const middle = Math.floor((before + since) / 2);
-    const entry = await entryOrNull(run, listed[middle]?.seq ?? 0, signal);
-    if (entry === null) return null;
-    if (isVerifiedIn(entry, id)) since = middle;
+    if (await hasIt(listed[middle]?.seq ?? 0)) since = middle;
     else before = middle;
   }
-  const first = listed[since];
-  return first === undefined || (before === -1 && first.seq !== FIRST_SEQ) ? null : first.createdAtMs;
+  return since;
 }
 
 function isVerifiedIn({ state }: CatalogEntry, id: CheckpointId): boolean {
