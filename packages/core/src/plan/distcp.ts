@@ -5,11 +5,14 @@
  */
 
 import { areCounts } from './bounded-json.ts';
-import { PickledName, PickledObject, PickleProblem, readPickle } from './pickle.ts';
+import { PickledDictionary, PickledName, PickledObject, PickleProblem, readPickle } from './pickle.ts';
 import { tensorBytes } from './safetensors-dtypes.ts';
 
-/** A pickle may name one list of parts many times. */
-const PARTS_MAX = 2_000_000;
+/** A pickle may name one list of parts many times. A part takes some 300 bytes of memory. */
+const PARTS_MAX = 65_536;
+/** Of the names of all parts together, which a result repeats for each part. */
+const NAMES_CHARS_MAX = 8 * 1024 * 1024;
+const DIMENSIONS_MAX = 64;
 
 /** Names of the safetensors format for those of PyTorch. */
 const DTYPES: ReadonlyMap<string, string> = new Map(
@@ -50,46 +53,59 @@ export interface ArchivedPart {
   readonly archive: { readonly offsetBytes: number; readonly lengthBytes: number };
 }
 
-/** Throws `PickleProblem`. */
-export function readDistcp(pickle: Uint8Array): ArchivedPart[] {
+/** `directory`: goes before the names of the files. Throws `PickleProblem`. */
+export function readDistcp(pickle: Uint8Array, directory = ''): ArchivedPart[] {
   const metadata = stateOf(readPickle(pickle), 'Metadata');
-  const places = placesOf(metadata.get('storage_data'));
+  const places = placesOf(metadata.get('storage_data'), directory);
   const entries = metadata.get('state_dict_metadata');
-  if (!(entries instanceof Map)) throw notDcp('state_dict_metadata');
+  if (!(entries instanceof PickledDictionary)) throw notDcp('state_dict_metadata');
   const parts: ArchivedPart[] = [];
-  for (const [name, entry] of entries) {
+  let nameChars = 0;
+  for (const [name, entry] of new Map(entries.pairs())) {
     if (typeof name !== 'string') throw notDcp('the name of a tensor');
     if (!isOf(entry, 'TensorStorageMetadata')) continue;
     for (const part of partsOf(name, entry, places)) {
       parts.push(part);
+      nameChars += name.length + part.file.length;
       if (parts.length > PARTS_MAX) throw new PickleProblem(`it has more than ${PARTS_MAX} parts`);
+      if (nameChars > NAMES_CHARS_MAX)
+        throw new PickleProblem(`the names of its parts have more than ${NAMES_CHARS_MAX} characters`);
     }
   }
   return parts;
 }
 
-type Places = ReadonlyMap<string, Pick<ArchivedPart, 'file' | 'archive'>>;
+type Place = Pick<ArchivedPart, 'file' | 'archive'>;
+/** By the name of the tensor, then by the offsets of the part. */
+type Places = ReadonlyMap<string, ReadonlyMap<string, Place>>;
 
-function placesOf(storage: unknown): Places {
-  if (!(storage instanceof Map)) throw notDcp('storage_data');
-  const places = [...storage].map(([index, info]) => {
+function placesOf(storage: unknown, directory: string): Places {
+  if (!(storage instanceof PickledDictionary)) throw notDcp('storage_data');
+  const places = new Map<string, Map<string, Place>>();
+  // Each name is made once: a pickle may name a long one many times.
+  const files = new Map<string, string>();
+  let count = 0;
+  for (const [index, info] of storage.pairs()) {
+    count += 1;
+    if (count > PARTS_MAX) throw new PickleProblem(`it has more than ${PARTS_MAX} parts`);
     const at = stateOf(index, 'MetadataIndex');
     const place = stateOf(info, '_StorageInfo');
     const [file, offsetBytes, lengthBytes] = ['relative_path', 'offset', 'length'].map((name) =>
       place.get(name),
     );
     if (typeof file !== 'string' || !areCounts([offsetBytes, lengthBytes])) throw notDcp('_StorageInfo');
-    if (place.has('transform_descriptors'))
+    if (place.get('transform_descriptors') !== undefined)
       throw new PickleProblem(`${JSON.stringify(file)} is compressed or otherwise transformed`);
-    const offset = at.get('offset');
-    const key = keyOf(at.get('fqn'), offset === undefined || offset === null ? [] : sizeOf(offset));
-    return [key, { file, archive: { offsetBytes, lengthBytes } as ArchivedPart['archive'] }] as const;
-  });
-  return new Map(places);
-}
-
-function keyOf(name: unknown, offsets: readonly number[]): string {
-  return JSON.stringify([name, offsets]);
+    const [name, offset] = [at.get('fqn'), at.get('offset')];
+    if (typeof name !== 'string') throw notDcp('the name of a tensor');
+    const offsets = offset === undefined || offset === null ? [] : sizeOf(offset);
+    const named = files.get(file) ?? `${directory}${file}`;
+    files.set(file, named);
+    const ofTensor = places.get(name) ?? new Map<string, Place>();
+    const archive = { offsetBytes, lengthBytes } as ArchivedPart['archive'];
+    places.set(name, ofTensor.set(String(offsets), { file: named, archive }));
+  }
+  return places;
 }
 
 function* partsOf(name: string, entry: unknown, places: Places): Generator<ArchivedPart> {
@@ -102,7 +118,7 @@ function* partsOf(name: string, entry: unknown, places: Places): Generator<Archi
     const state = stateOf(chunk, 'ChunkStorageMetadata');
     const [shape, offsets] = [sizeOf(state.get('sizes')), sizeOf(state.get('offsets'))];
     const sizeBytes = Number(tensorBytes(dtype, shape) ?? 0n);
-    const place = places.get(keyOf(name, offsets));
+    const place = places.get(name)?.get(String(offsets));
     if (!place || shape.length !== wholeShape.length || offsets.length !== shape.length)
       throw new PickleProblem(`it does not say where part [${offsets}] of ${JSON.stringify(name)} is`);
     yield { name, dtype, wholeShape, shape, offsets, sizeBytes, ...place };
@@ -122,7 +138,7 @@ function dtypeOf(properties: unknown): string {
 function sizeOf(value: unknown): readonly number[] {
   const args = isOf(value, 'Size') ? (value as PickledObject).args : undefined;
   const size: unknown = Array.isArray(args) ? args[0] : undefined;
-  if (!areCounts(size)) throw notDcp('torch.Size');
+  if (!areCounts(size) || size.length > DIMENSIONS_MAX) throw notDcp('torch.Size');
   return size;
 }
 
@@ -132,9 +148,9 @@ function isOf(value: unknown, name: string): boolean {
   );
 }
 
-function stateOf(value: unknown, name: string): ReadonlyMap<unknown, unknown> {
+function stateOf(value: unknown, name: string): PickledDictionary {
   const state = isOf(value, name) ? (value as PickledObject).state : undefined;
-  if (!(state instanceof Map)) throw notDcp(name);
+  if (!(state instanceof PickledDictionary)) throw notDcp(name);
   return state;
 }
 

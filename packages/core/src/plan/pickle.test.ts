@@ -1,8 +1,19 @@
 import { describe, expect, test } from 'vitest';
-import { PickledName, type PickledObject, PickledReference, PickleProblem, readPickle } from './pickle.ts';
+import {
+  PickledDictionary,
+  PickledName,
+  type PickledObject,
+  PickledReference,
+  PickleProblem,
+  readPickle,
+} from './pickle.ts';
 
 /** Text with escapes, one byte for each character. */
 const read = (text: string) => readPickle(Buffer.from(text, 'latin1'));
+
+function dictionary(items: unknown[]): PickledDictionary {
+  return Object.assign(new PickledDictionary(), { items });
+}
 
 describe('values', () => {
   // As pickletools shows what Python's own pickle module writes.
@@ -28,15 +39,7 @@ describe('values', () => {
     ['tuples', ')K\x01\x85K\x01K\x02\x86\x87.', [[], [1], [1, 2]]],
     ['lists', '](K\x01K\x02eK\x03a.', [1, 2, 3]],
     ['a list from a mark', '(K\x01l.', [1]],
-    [
-      'a dictionary',
-      '}(\x8c\x01aK\x01\x8c\x01bK\x02u\x8c\x01cK\x03s.',
-      new Map([
-        ['a', 1],
-        ['b', 2],
-        ['c', 3],
-      ]),
-    ],
+    ['a dictionary', '}(\x8c\x01aK\x01\x8c\x01bK\x02u\x8c\x01cK\x03s.', dictionary(['a', 1, 'b', 2, 'c', 3])],
     ['sets', '\x8f(K\x01\x90(K\x02\x91\x86.', [[1], [2]]],
     [
       'what was remembered',
@@ -58,7 +61,7 @@ describe('values', () => {
     expect([object.of, object.args, object.state]).toEqual([
       new PickledName('m', 'C'),
       [],
-      new Map([['a', 1]]),
+      dictionary(['a', 1]),
     ]);
     // What would remove all files.
     const call = read('cos\nsystem\n\x8c\x08rm -rf /\x85R.') as PickledObject;
@@ -88,7 +91,11 @@ describe('told, not thrown as a fault', () => {
     ['a key without a value', '}(K\x01u.', 'it sets items of a value that is no dictionary'],
     ['a state of a list', ']]b.', 'it gives a state to a value that is no object'],
     ['a class named by a number', 'K\x01K\x02\x93.', 'it names a class by a value that is no text'],
-    ['too many operations', ')'.repeat(4_000_001), 'it has more than 4000000 operations'],
+    ['too many operations', '\x80\x02'.repeat(4_000_001), 'it has more than 4000000 operations'],
+    ['too many values that wait', 'N'.repeat(250_001), 'it has more than 250000 values that wait'],
+    ['too many marks', '('.repeat(250_001), 'it has more than 250000 values that wait'],
+    ['too much memory', '}0'.repeat(1_000_000), 'its values take more than 37748736 bytes of memory'],
+    ['a class with a long name', `c${'m'.repeat(1000)}\nn\n.`, 'it names a class by more than 1000'],
   ])('%s', (_, pickle, message) => {
     expect(() => read(pickle)).toThrow(PickleProblem);
     expect(() => read(pickle)).toThrow(message);

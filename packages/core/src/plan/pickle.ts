@@ -4,11 +4,56 @@
  * (https://github.com/python/cpython/blob/main/Lib/pickletools.py); only the operations that
  * containers, numbers, strings and objects need. Pure.
  *
- * A pickle may be hostile: each operation makes at most one value, and their number is limited.
+ * A pickle may be hostile: a few bytes can make a value of hundreds. So the memory of each value is
+ * counted before it is made, and the number of operations is limited.
  */
 
-/** One takes up to a hundred bytes of memory. */
+/** They take less than a second. */
 const OPERATIONS_MAX = 4_000_000;
+/** For all values together, counted with the costs below. */
+const MEMORY_MAX = 36 * 1024 * 1024;
+/** Values that wait for an operation, and marks among them. Python writes items by the thousand. */
+const WAITING_MAX = 250_000;
+/** Of a module and a class together. */
+const NAME_CHARS_MAX = 1000;
+
+/** Bytes of memory counted for each value: at least what V8 allocates. */
+const COST = {
+  list: 48,
+  /** The slot in a list that is made with all its elements. */
+  slot: 8,
+  /** The backing store that a list gets when it grows. */
+  grown: 160,
+  /** The slot in a list that grows. */
+  element: 24,
+  dictionary: 32,
+  object: 48,
+  /** In addition to its characters, of up to two bytes. */
+  text: 40,
+  /** In addition to its bytes, which are those of the pickle. */
+  bytes: 200,
+  number: 32,
+  remembered: 16,
+  /** A place that does not follow the one before it. */
+  rememberedFar: 80,
+} as const;
+
+/** A dictionary, as its keys and values in turn. It takes less memory than a map. */
+export class PickledDictionary {
+  items: unknown[] = [];
+
+  /** `undefined`: it has no such key. */
+  get(key: string): unknown {
+    for (let at = this.items.length - 2; at >= 0; at -= 2)
+      if (this.items[at] === key) return this.items[at + 1];
+    return undefined;
+  }
+
+  /** In the order in which they were set. A key may come twice, and then the last one counts. */
+  *pairs(): Generator<readonly [key: unknown, value: unknown]> {
+    for (let at = 0; at < this.items.length; at += 2) yield [this.items[at], this.items[at + 1]];
+  }
+}
 
 /** What a name such as `torch.Size` stands for. */
 export class PickledName {
@@ -46,8 +91,8 @@ export class PickledReference {
 export class PickleProblem extends Error {}
 
 /**
- * Lists, tuples and sets become arrays, dictionaries become maps; whole numbers beyond 2^53 become
- * bigints. Throws `PickleProblem`.
+ * Lists, tuples and sets become arrays; whole numbers beyond 2^53 become bigints. Values may be
+ * shared, and contain themselves. Throws `PickleProblem`.
  */
 export function readPickle(bytes: Uint8Array): unknown {
   try {
@@ -65,9 +110,12 @@ class PickleReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-  readonly #memo = new Map<number, unknown>();
-  #stack: unknown[] = [];
-  readonly #marked: unknown[][] = [];
+  readonly #memo: unknown[] = [];
+  readonly #farMemo = new Map<number, unknown>();
+  readonly #stack: unknown[] = [];
+  /** Lengths of the stack at its marks. */
+  readonly #marks: number[] = [];
+  #leftBytes = MEMORY_MAX;
   #at = 0;
 
   constructor(bytes: Uint8Array) {
@@ -117,15 +165,17 @@ class PickleReader {
     return this.#view.getFloat64(this.#at - 8, false);
   }
 
-  take(length: number): Uint8Array {
+  bytes(length: number): Uint8Array {
     if (length > this.#bytes.byteLength - this.#at) throw new PickleProblem('it ends early');
     this.#at += length;
     return this.#bytes.subarray(this.#at - length, this.#at);
   }
 
   text(length: number): string {
+    const bytes = this.bytes(length);
+    this.charge(COST.text + 2 * length);
     try {
-      return this.#text.decode(this.take(length));
+      return this.#text.decode(bytes);
     } catch (error) {
       if (error instanceof TypeError) throw new PickleProblem('it has text that is no UTF-8');
       throw error;
@@ -140,12 +190,21 @@ class PickleReader {
     return line;
   }
 
+  /** Call it before a value is made. */
+  charge(bytes: number): void {
+    this.#leftBytes -= bytes;
+    if (this.#leftBytes < 0)
+      throw new PickleProblem(`its values take more than ${MEMORY_MAX} bytes of memory`);
+  }
+
   push(value: unknown): void {
+    if (this.#stack.length >= WAITING_MAX) throw tooManyWaiting();
     this.#stack.push(value);
   }
 
   pop(): unknown {
-    if (this.#stack.length === 0) throw new PickleProblem('it takes a value that is not there');
+    if (this.#stack.length === (this.#marks.at(-1) ?? 0))
+      throw new PickleProblem('it takes a value that is not there');
     return this.#stack.pop();
   }
 
@@ -156,31 +215,56 @@ class PickleReader {
   }
 
   mark(): void {
-    this.#marked.push(this.#stack);
-    this.#stack = [];
+    if (this.#marks.length >= WAITING_MAX) throw tooManyWaiting();
+    this.#marks.push(this.#stack.length);
   }
 
   /** The values since the last mark. */
   toMark(): unknown[] {
-    const values = this.#stack;
-    const before = this.#marked.pop();
-    if (!before) throw new PickleProblem('it lacks a mark');
-    this.#stack = before;
+    const start = this.#marks.pop();
+    if (start === undefined) throw new PickleProblem('it lacks a mark');
+    return this.#taken(this.#stack.length - start);
+  }
+
+  /** The last values. */
+  take(count: number): unknown[] {
+    if (this.#stack.length - (this.#marks.at(-1) ?? 0) < count)
+      throw new PickleProblem('it takes a value that is not there');
+    return this.#taken(count);
+  }
+
+  #taken(count: number): unknown[] {
+    this.charge(COST.list + count * COST.slot);
+    const values = this.#stack.slice(this.#stack.length - count);
+    this.#stack.length -= count;
     return values;
   }
 
   remember(place: number): void {
-    this.#memo.set(place, this.top());
+    const value = this.top();
+    if (place < this.#memo.length) this.#memo[place] = value;
+    else if (place === this.#memo.length && !this.#farMemo.has(place)) {
+      this.charge(COST.remembered);
+      this.#memo.push(value);
+    } else {
+      this.charge(COST.rememberedFar);
+      this.#farMemo.set(place, value);
+    }
   }
 
   rememberNext(): void {
-    this.remember(this.#memo.size);
+    this.remember(this.#memo.length + this.#farMemo.size);
   }
 
   recall(place: number): void {
-    if (!this.#memo.has(place)) throw new PickleProblem('it recalls a value that is not there');
-    this.push(this.#memo.get(place));
+    if (place < this.#memo.length) this.push(this.#memo[place]);
+    else if (this.#farMemo.has(place)) this.push(this.#farMemo.get(place));
+    else throw new PickleProblem('it recalls a value that is not there');
   }
+}
+
+function tooManyWaiting(): PickleProblem {
+  return new PickleProblem(`it has more than ${WAITING_MAX} values that wait for an operation`);
 }
 
 const STOP = '.'.charCodeAt(0);
@@ -192,26 +276,41 @@ function listAt(reader: PickleReader): unknown[] {
   return list;
 }
 
-function addPairs(reader: PickleReader, values: readonly unknown[]): void {
-  const dictionary = reader.top();
-  if (!(dictionary instanceof Map) || values.length % 2 !== 0)
-    throw new PickleProblem('it sets items of a value that is no dictionary');
-  for (let at = 0; at < values.length; at += 2) dictionary.set(values[at], values[at + 1]);
+function append(reader: PickleReader, values: readonly unknown[]): void {
+  const list = listAt(reader);
+  reader.charge((list.length === 0 ? COST.grown : 0) + values.length * COST.element);
+  for (const value of values) list.push(value);
 }
 
-function tupleOf(reader: PickleReader, count: number): void {
-  const values = Array.from({ length: count }, () => reader.pop()).reverse();
-  reader.push(values);
+function setItems(reader: PickleReader, items: unknown[]): void {
+  const dictionary = reader.top();
+  if (!(dictionary instanceof PickledDictionary) || items.length % 2 !== 0)
+    throw new PickleProblem('it sets items of a value that is no dictionary');
+  if (dictionary.items.length === 0) {
+    dictionary.items = items;
+    return;
+  }
+  reader.charge(COST.grown + items.length * COST.element);
+  for (const item of items) dictionary.items.push(item);
+}
+
+function list(reader: PickleReader): void {
+  reader.charge(COST.list);
+  reader.push([]);
 }
 
 function named(reader: PickleReader, module: unknown, name: unknown): void {
   if (typeof module !== 'string' || typeof name !== 'string')
     throw new PickleProblem('it names a class by a value that is no text');
+  if (module.length + name.length > NAME_CHARS_MAX)
+    throw new PickleProblem(`it names a class by more than ${NAME_CHARS_MAX} characters`);
+  reader.charge(COST.object + COST.text + 2 * (module.length + name.length));
   reader.push(new PickledName(module, name));
 }
 
 function object(reader: PickleReader): void {
   const args = reader.pop();
+  reader.charge(COST.object);
   reader.push(new PickledObject(reader.pop(), args));
 }
 
@@ -223,8 +322,15 @@ function build(reader: PickleReader): void {
   built.state = state;
 }
 
+function bytes(reader: PickleReader, lengthBytes: number): void {
+  reader.charge(COST.bytes);
+  reader.push(reader.bytes(lengthBytes));
+}
+
 /** Little-endian, two's complement. */
-function long(bytes: Uint8Array): number | bigint {
+function long(reader: PickleReader): number | bigint {
+  const bytes = reader.bytes(reader.u8());
+  reader.charge(COST.number + bytes.byteLength);
   if (bytes.byteLength === 0) return 0;
   const hex = Buffer.from(bytes).reverse().toString('hex');
   const value = BigInt.asIntN(8 * bytes.byteLength, BigInt(`0x${hex}`));
@@ -243,42 +349,34 @@ const OPERATIONS: ReadonlyMap<number, Operation> = new Map(
     J: (reader) => reader.push(reader.i32()),
     K: (reader) => reader.push(reader.u8()),
     M: (reader) => reader.push(reader.u16()),
-    '\x8a': (reader) => reader.push(long(reader.take(reader.u8()))),
-    G: (reader) => reader.push(reader.double()),
+    '\x8a': (reader) => reader.push(long(reader)),
+    G: (reader) => {
+      reader.charge(COST.number);
+      reader.push(reader.double());
+    },
     X: (reader) => reader.push(reader.text(reader.u32())),
     '\x8c': (reader) => reader.push(reader.text(reader.u8())),
     '\x8d': (reader) => reader.push(reader.text(reader.u64())),
-    B: (reader) => reader.push(reader.take(reader.u32())),
-    C: (reader) => reader.push(reader.take(reader.u8())),
-    '\x8e': (reader) => reader.push(reader.take(reader.u64())),
-    ')': (reader) => reader.push([]),
+    B: (reader) => bytes(reader, reader.u32()),
+    C: (reader) => bytes(reader, reader.u8()),
+    '\x8e': (reader) => bytes(reader, reader.u64()),
+    ')': list,
     t: (reader) => reader.push(reader.toMark()),
-    '\x85': (reader) => tupleOf(reader, 1),
-    '\x86': (reader) => tupleOf(reader, 2),
-    '\x87': (reader) => tupleOf(reader, 3),
-    ']': (reader) => reader.push([]),
+    '\x85': (reader) => reader.push(reader.take(1)),
+    '\x86': (reader) => reader.push(reader.take(2)),
+    '\x87': (reader) => reader.push(reader.take(3)),
+    ']': list,
     l: (reader) => reader.push(reader.toMark()),
-    a: (reader) => {
-      const value = reader.pop();
-      listAt(reader).push(value);
+    a: (reader) => append(reader, reader.take(1)),
+    e: (reader) => append(reader, reader.toMark()),
+    '}': (reader) => {
+      reader.charge(COST.dictionary + COST.list);
+      reader.push(new PickledDictionary());
     },
-    e: (reader) => {
-      const values = reader.toMark();
-      const list = listAt(reader);
-      for (const value of values) list.push(value);
-    },
-    '}': (reader) => reader.push(new Map()),
-    s: (reader) => {
-      const [value, key] = [reader.pop(), reader.pop()];
-      addPairs(reader, [key, value]);
-    },
-    u: (reader) => addPairs(reader, reader.toMark()),
-    '\x8f': (reader) => reader.push([]), // EMPTY_SET
-    '\x90': (reader) => {
-      const values = reader.toMark();
-      const set = listAt(reader);
-      for (const value of values) set.push(value);
-    },
+    s: (reader) => setItems(reader, reader.take(2)),
+    u: (reader) => setItems(reader, reader.toMark()),
+    '\x8f': list, // EMPTY_SET
+    '\x90': (reader) => append(reader, reader.toMark()),
     '\x91': (reader) => reader.push(reader.toMark()), // FROZENSET
     h: (reader) => reader.recall(reader.u8()),
     j: (reader) => reader.recall(reader.u32()),
@@ -296,6 +394,9 @@ const OPERATIONS: ReadonlyMap<number, Operation> = new Map(
     R: object,
     '\x81': object, // NEWOBJ
     b: build,
-    Q: (reader) => reader.push(new PickledReference(reader.pop())),
+    Q: (reader) => {
+      reader.charge(COST.object);
+      reader.push(new PickledReference(reader.pop()));
+    },
   }).map(([character, operation]) => [character.charCodeAt(0), operation]),
 );

@@ -17,7 +17,7 @@ import {
 import { type RunContext, transferOptions } from '../run/index.ts';
 
 const METADATA = '.metadata';
-/** The file is parsed in memory. Its values take some twenty times the memory of its bytes. */
+/** The file is parsed in memory. The memory of its values is limited too. */
 const METADATA_BYTES_MAX = 16 * 1024 * 1024;
 /**
  * Bytes read from the end of an archive, and the most read of its directory and of `data.pkl`. With
@@ -53,15 +53,16 @@ export async function describedParts(
     const problem = `it has ${sizeBytes} bytes; at most ${METADATA_BYTES_MAX} are read`;
     return { parts: [], problem, bytesRead: 0 };
   }
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of run.transfers.stream({ name, ...file }, transferOptions(options)))
-    chunks.push(chunk);
+  const pickle = new Uint8Array(sizeBytes);
+  let bytesRead = 0;
+  for await (const chunk of run.transfers.stream({ name, ...file }, transferOptions(options))) {
+    pickle.set(chunk, bytesRead);
+    bytesRead += chunk.byteLength;
+  }
   try {
-    const parts = readDistcp(Buffer.concat(chunks));
-    const inCheckpoint = (relative: string) => `${directoryOf(name)}${relative}`;
-    return { parts: parts.map((part) => ({ ...part, file: inCheckpoint(part.file) })), bytesRead: sizeBytes };
+    return { parts: readDistcp(pickle, directoryOf(name)), bytesRead };
   } catch (error) {
-    if (error instanceof PickleProblem) return { parts: [], problem: error.message, bytesRead: sizeBytes };
+    if (error instanceof PickleProblem) return { parts: [], problem: error.message, bytesRead };
     throw error;
   }
 }
