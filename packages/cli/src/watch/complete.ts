@@ -164,7 +164,7 @@ const MIXED_MS = 30_000;
 /** DeepSpeed names a checkpoint while other ranks may still write, for less than this. */
 const AFTER_TRACKER_MS = 60_000;
 
-/** Why a file is of a later save than the one that a tracker named; `null`: there is no such file. */
+/** Names a file written long after the tracker. `null`: there is no such file. */
 function fileAfter(tree: Tree, namedNs: bigint, afterMs: number): string | null {
   const untilNs = namedNs + BigInt(afterMs) * 1_000_000n;
   const late = [...tree].find(([, state]) => factsOf(state).modifiedNs > untilNs);

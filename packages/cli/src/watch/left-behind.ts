@@ -27,7 +27,7 @@ const PIECE_BYTES = 4 * 1024 * 1024;
 
 type Options = Pick<SaveOptions, 'exclude' | 'links' | 'writer' | 'signal'>;
 
-/** Why the checkpoint is not saved; `null`: it is none that was left behind. */
+/** Why the checkpoint is not saved. `null`: no rollback has left it behind. */
 export async function leftBehindProblem(
   manager: RunManager,
   { leftBehind, rolledBackByMs }: RunView,

@@ -9,8 +9,8 @@ export interface RunView {
   readonly latest: bigint;
   readonly leftBehind: readonly CheckpointSummary[];
   /**
-   * The last rollback was made then or before, milliseconds since 1970 by the clock of this machine;
-   * `null`: there was none.
+   * The last rollback was made then or before, milliseconds since 1970 by the clock of this
+   * machine. `null`: there was no rollback.
    */
   readonly rolledBackByMs: number | null;
 }

@@ -10,7 +10,7 @@ import { tensorBytes } from './safetensors-dtypes.ts';
 
 /** A pickle may name one list of parts many times. A part takes some 300 bytes of memory. */
 const PARTS_MAX = 65_536;
-/** Of the names of all parts together, which a result repeats for each part. */
+/** Limit for the names of all parts together. A result repeats the name for each part. */
 const NAMES_CHARS_MAX = 8 * 1024 * 1024;
 const DIMENSIONS_MAX = 64;
 

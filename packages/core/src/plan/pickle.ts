@@ -14,7 +14,7 @@ const OPERATIONS_MAX = 4_000_000;
 const MEMORY_MAX = 36 * 1024 * 1024;
 /** Values that wait for an operation, and marks among them. Python writes items by the thousand. */
 const WAITING_MAX = 250_000;
-/** Of a module and a class together. */
+/** Limit for the names of a module and of its class together. */
 const NAME_CHARS_MAX = 1000;
 
 /** Bytes of memory counted for each value: at least what V8 allocates. */
