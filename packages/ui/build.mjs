@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 
 const HERE = import.meta.dirname;
+const STYLES = ['base.css', 'pictures.css', 'lists.css'];
 
 /** `'sha256-…'`, as a content security policy names an inline script or style. */
 function cspHash(text) {
@@ -34,7 +35,9 @@ export async function buildPage() {
   });
   // The end of a script element must not appear in the script.
   const script = outputFiles[0].text.trim().replaceAll('</script', '<\\/script');
-  const style = readFileSync(join(HERE, 'page/style.css'), 'utf8').trim();
+  const style = STYLES.map((name) => readFileSync(join(HERE, 'page/styles', name), 'utf8'))
+    .join('')
+    .trim();
   const policy = [
     "default-src 'none'",
     `script-src ${cspHash(script)}`,

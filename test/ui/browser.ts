@@ -96,3 +96,13 @@ export async function openPage(
   await page.goto(url);
   return { page, context, complaints };
 }
+
+/** Waits until the list of the page says that it has so many. */
+export async function total(page: Page, text: string): Promise<void> {
+  await page.locator('.total', { hasText: new RegExp(`^${text}$`) }).waitFor({ timeout: 25_000 });
+}
+
+/** Makes the page ask now, as if it had been hidden and shown again. */
+export async function askNow(page: Page): Promise<void> {
+  await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+}

@@ -1,7 +1,7 @@
 /** The page of a run in a real browser, on runs that real saves have made. */
 
 import { expect, test } from 'vitest';
-import { describeInBrowser, openPage, serve } from './browser.ts';
+import { describeInBrowser, openPage, serve, total } from './browser.ts';
 import { asAttempt, makeHistory, newPlace, saveAll } from './made-run.ts';
 
 describeInBrowser('the page of a run', (browser) => {
@@ -10,7 +10,7 @@ describeInBrowser('the page of a run', (browser) => {
     await makeHistory(uri);
     const { url } = await serve(browser(), [uri]);
     const { page, complaints } = await openPage(browser(), url);
-    await page.getByText('11 versions').waitFor();
+    await total(page, '11 versions');
     const overview = await page.locator('.overview').textContent();
     expect(overview).toMatch(/900, .*ago/);
     expect(overview).toContain('11 (1 pinned, 4 retired, 2 left behind)');
@@ -33,9 +33,9 @@ describeInBrowser('the page of a run', (browser) => {
     await asAttempt(uri, 'job-1', (run) => saveAll(run, [{ version: 1 }]));
     const { url } = await serve(browser(), [uri]);
     const { page } = await openPage(browser(), url);
-    await page.getByText('1 version', { exact: true }).waitFor();
+    await total(page, '1 version');
     await asAttempt(uri, 'job-1', (run) => saveAll(run, [{ version: 2 }]));
-    await page.getByText('2 versions').waitFor({ timeout: 20_000 });
+    await total(page, '2 versions');
     expect(await page.locator('.spacer [role=row]').first().textContent()).toMatch(/^2(just|\d)/);
   });
 });

@@ -3,10 +3,13 @@
 import { h } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Session } from '../src/api.ts';
+import { FleetPage } from './fleet-page.ts';
+import { GoodputPage } from './goodput-page.ts';
 import { SourceContext, useCall } from './live.ts';
 import { Loading, linkTo, ProblemNote } from './parts.ts';
 import { RunPage } from './run-page.ts';
 import type { Source } from './source.ts';
+import { VersionPage } from './version-page.ts';
 import { time } from './words.ts';
 
 export function App({ source }: { source: Source }) {
@@ -19,10 +22,11 @@ export function App({ source }: { source: Source }) {
 
 function Frame({ source }: { source: Source }) {
   const { data: session, error } = useCall<Session>('/api/session', {});
-  const { page, query } = useRoute();
+  const { page: named, query } = useRoute();
   if (session === null)
     return error ? h('main', null, h(ProblemNote, { error })) : h(Loading, { what: 'the session' });
-  const uri = query.get('uri') ?? session.uris[0] ?? '';
+  const uri = query.get('uri') ?? (session.home === 'run' ? (session.uris[0] ?? '') : '');
+  const page = named === '' ? session.home : named;
   return h(
     'div',
     { class: 'frame' },
@@ -34,7 +38,7 @@ function Frame({ source }: { source: Source }) {
       h(Navigation, { page, uri, session }),
       source.report ? h('span', { class: 'made' }, `Report of ${time(source.report.madeAtMs)}`) : null,
     ),
-    h('main', { id: 'main', tabIndex: -1 }, h(Page, { page, uri, key: `${page} ${uri}` })),
+    h('main', { id: 'main', tabIndex: -1 }, h(Page, { page, uri, query, key: `${page} ${query}` })),
     h('footer', null, `Holdfast ${session.programVersion}. Times of commits are by the store's clock.`),
   );
 }
@@ -45,22 +49,38 @@ function skipToMain(event: Event): void {
   document.getElementById('main')?.focus();
 }
 
-function Navigation({ page, uri }: { page: string; uri: string; session: Session }) {
-  const links = [['run', 'Run']] as const;
+function Navigation({ page, uri, session }: { page: string; uri: string; session: Session }) {
+  const links = [
+    ...(session.home === 'fleet' ? [['fleet', 'Runs'] as const] : []),
+    ...(uri === ''
+      ? []
+      : ([
+          ['run', 'Run'],
+          ['goodput', 'Goodput'],
+        ] as const)),
+  ];
   return h(
     'nav',
     { 'aria-label': 'Pages' },
     links.map(([name, title]) =>
       h(
         'a',
-        { key: name, href: linkTo(name, { uri }), 'aria-current': page === name ? 'page' : undefined },
+        {
+          key: name,
+          href: linkTo(name, name === 'fleet' ? {} : { uri }),
+          'aria-current': page === name ? 'page' : undefined,
+        },
         title,
       ),
     ),
   );
 }
 
-function Page({ uri }: { page: string; uri: string }) {
+function Page({ page, uri, query }: { page: string; uri: string; query: URLSearchParams }) {
+  if (page === 'version')
+    return h(VersionPage, { uri, version: query.get('version') ?? '', lineage: query.get('lineage') ?? '' });
+  if (page === 'fleet') return h(FleetPage, null);
+  if (page === 'goodput') return h(GoodputPage, { uri });
   return h(RunPage, { uri });
 }
 
@@ -80,7 +100,7 @@ interface Route {
 
 function routeOf(hash: string): Route {
   const [page = '', search = ''] = hash.replace(/^#\/?/, '').split('?');
-  return { page: page === '' ? 'run' : page, query: new URLSearchParams(search) };
+  return { page, query: new URLSearchParams(search) };
 }
 
 function useRoute(): Route {

@@ -3,6 +3,7 @@
 import { h } from 'preact';
 import type { AttemptSpan, EventRow, EventsView } from '../src/api.ts';
 import { Text } from './parts.ts';
+import { Table } from './table.ts';
 import { count, shortAttempt, time } from './words.ts';
 
 export function AttemptTable({
@@ -26,45 +27,20 @@ export function AttemptTable({
     'details',
     { class: 'as-table' },
     h('summary', null, 'The attempts as a table'),
-    h(
-      'div',
-      { class: 'scroll-x', tabIndex: 0, role: 'region', 'aria-label': 'Attempts' },
-      h(
-        'table',
-        null,
-        h(
-          'thead',
-          null,
-          h(
-            'tr',
-            null,
-            COLUMNS.map((name) => h('th', { key: name, scope: 'col' }, name)),
-          ),
-        ),
-        h(
-          'tbody',
-          null,
-          rows.map(({ attempt, start, end }) =>
-            h(
-              'tr',
-              { key: `${attempt.lineage}.${attempt.epoch}` },
-              h('th', { scope: 'row' }, `${attempt.lineage}.${attempt.epoch}`),
-              h(
-                'td',
-                null,
-                start ? h(Text, { text: shortAttempt(start.attempt || start.kind) }) : 'not in the log',
-              ),
-              h('td', null, start ? h(Text, { text: start.process }) : 'not in the log'),
-              h('td', null, `${attempt.firstVersion} to ${attempt.lastVersion}`),
-              h('td', null, count(attempt.commitCount)),
-              h('td', null, time(attempt.firstCommitMs)),
-              h('td', null, time(attempt.lastCommitMs)),
-              h('td', null, h(Text, { text: end })),
-            ),
-          ),
-        ),
-      ),
-    ),
+    h(Table, {
+      label: 'Attempts',
+      titles: COLUMNS,
+      rows: rows.map(({ attempt, start, end }) => [
+        `${attempt.lineage}.${attempt.epoch}`,
+        start ? h(Text, { text: shortAttempt(start.attempt || start.kind) }) : 'not in the log',
+        start ? h(Text, { text: start.process }) : 'not in the log',
+        `${attempt.firstVersion} to ${attempt.lastVersion}`,
+        count(attempt.commitCount),
+        time(attempt.firstCommitMs),
+        time(attempt.lastCommitMs),
+        h(Text, { text: end }),
+      ]),
+    }),
   );
 }
 

@@ -1,6 +1,7 @@
 /** Axes and labels of the pictures. */
 
 import { h } from 'preact';
+import type { Point } from '../src/api.ts';
 import { type Scale, ticksOf, timeTicksOf } from './scale.ts';
 
 export interface Frame {
@@ -30,6 +31,25 @@ export function TimeAxis({ x, frame }: { x: Scale; frame: Frame }) {
         h('text', { x: x.at(atMs), y: y + 16, 'text-anchor': 'middle' }, label),
       ),
     ),
+  );
+}
+
+/** Under points at equal distances: the versions of some of them. */
+export function VersionAxis({ x, frame, points }: { x: Scale; frame: Frame; points: readonly Point[] }) {
+  const every = Math.max(1, Math.ceil(points.length / Math.max(2, Math.floor(frame.width / 80))));
+  const y = frame.height - frame.bottom;
+  return h(
+    'g',
+    { class: 'axis', 'aria-hidden': 'true' },
+    points
+      .filter((_, index) => index % every === 0)
+      .map((point) =>
+        h(
+          'text',
+          { key: `${point.epoch}.${point.version}`, x: x.at(point.atMs), y: y + 16, 'text-anchor': 'middle' },
+          point.version,
+        ),
+      ),
   );
 }
 

@@ -66,7 +66,7 @@ export function useCall<T>(
       stop();
       end.abort();
     };
-  }, [key, options.version, round]);
+  }, [key, options.version, options.pollMs, round]);
   const isCurrent = state.key === key;
   return {
     data: isCurrent ? state.data : null,

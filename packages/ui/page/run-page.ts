@@ -1,13 +1,17 @@
 /** The page of one run. */
 
-import { type ComponentChildren, h } from 'preact';
+import { h } from 'preact';
 import type { EventsView, RunAnswer, RunView } from '../src/api.ts';
 import { AttemptTable } from './attempt-table.ts';
+import { MetricChart, SizeChart } from './charts.ts';
 import { POLL_MS, useCall } from './live.ts';
-import { Age, Badge, Card, Facts, Loading, ProblemNote, Text, versionLink } from './parts.ts';
+import { Overview } from './overview.ts';
+import { Card, Loading, ProblemNote } from './parts.ts';
+import { Retention } from './retention.ts';
+import { SavesInProgress } from './saves.ts';
 import { Timeline } from './timeline.ts';
 import { VersionList } from './version-list.ts';
-import { bytes, count, plural, shortAttempt } from './words.ts';
+import { count } from './words.ts';
 
 export function RunPage({ uri }: { uri: string }) {
   const { data: view, error } = useRun(uri);
@@ -22,7 +26,7 @@ export function RunPage({ uri }: { uri: string }) {
     'div',
     { class: 'page' },
     problem ? h(ProblemNote, { error: problem, since: view.readAtMs }) : null,
-    h(Overview, { view }),
+    h(Overview, { view, events: events.data }),
     h(
       Card,
       { id: 'timeline', title: 'Timeline', note: timelineNote(view, events.data) },
@@ -37,6 +41,28 @@ export function RunPage({ uri }: { uri: string }) {
       events.error ? h(ProblemNote, { error: events.error }) : null,
       h(AttemptTable, { attempts: view.attempts, events: events.data }),
     ),
+    h(
+      Card,
+      {
+        id: 'saves',
+        title: 'Saves in progress',
+        note: 'From the store alone: it shows a file once it has arrived whole.',
+      },
+      h(SavesInProgress, { begun: view.begun }),
+    ),
+    h(
+      'div',
+      { class: 'two' },
+      h(Card, { id: 'sizes', title: 'Size' }, h(SizeChart, { points: view.points })),
+      view.metricNames.length === 0
+        ? null
+        : h(
+            Card,
+            { id: 'metrics', title: 'Metrics' },
+            h(MetricChart, { points: view.points, names: view.metricNames, best: view.best }),
+          ),
+    ),
+    h(Card, { id: 'retention', title: 'Retention' }, h(Retention, { view })),
     h(Card, { id: 'versions', title: 'Versions' }, h(VersionList, { uri, seq: view.seq })),
   );
 }
@@ -57,85 +83,6 @@ export function useRun(uri: string) {
       },
     },
   );
-}
-
-function Overview({ view }: { view: RunView }) {
-  const { latest, verified, counts } = view;
-  const facts: [string, ComponentChildren][] = [
-    [
-      'Latest',
-      latest === null
-        ? 'no version that a restart would load'
-        : [
-            h('a', { href: versionLink(view.uri, latest) }, latest.name),
-            ', ',
-            h(Age, { atMs: latest.committedAtMs }),
-          ],
-    ],
-    ['Versions', `${count(view.versionCount)}${countsText(counts)}`],
-    ['Size of the latest', latest === null ? 'unknown' : bytes(latest.sizeBytes)],
-    ['Stored', `${bytes(view.storedBytes)}, and ${bytes(view.referencedBytes)} shared`],
-    [
-      'Verified',
-      verified === null
-        ? 'no version in the catalog'
-        : [
-            h('a', { href: versionLink(view.uri, verified) }, verified.name),
-            view.verifiedAtMs === null ? ', when is not known' : [', ', h(Age, { atMs: view.verifiedAtMs })],
-          ],
-    ],
-    ['Attempt', [h(Text, { text: shortAttempt(view.attempt) }), `, ${plural(view.worldSize, 'writer')}`]],
-    ['Takeovers', historyText(view)],
-    ['Read', h(Age, { atMs: view.readAtMs })],
-  ];
-  return h(
-    'section',
-    { class: 'card overview', 'aria-label': 'Overview' },
-    h('h1', null, h('bdi', null, view.uri)),
-    h('p', { class: 'badges' }, healthBadges(view)),
-    h(Facts, { facts }),
-  );
-}
-
-function historyText({ history }: RunView): ComponentChildren {
-  if (history === null) return 'not known: older entries cannot be read';
-  const { attemptCount, fenceCount, sinceMs } = history;
-  return [
-    `${plural(attemptCount, 'attempt')}, ${plural(fenceCount, 'fence')} since `,
-    h(Age, { atMs: sinceMs }),
-  ];
-}
-
-function countsText(counts: RunView['counts']): string {
-  const parts = [
-    [counts.pinned, 'pinned'],
-    [counts.retiring, 'retired'],
-    [counts.quarantined, 'quarantined'],
-    [counts.leftBehind, 'left behind'],
-  ] as const;
-  const shown = parts.filter(([number]) => number > 0).map(([number, what]) => `${count(number)} ${what}`);
-  return shown.length === 0 ? '' : ` (${shown.join(', ')})`;
-}
-
-/** Facts only: what is damaged or in progress. Whether a run is late is for its owner to say. */
-function healthBadges({ latest, counts, begun, versionCount }: RunView) {
-  const saving = 'code' in begun ? [] : begun;
-  const missing = saving.filter(({ worldSize, deliveredCount }) => deliveredCount < worldSize).length;
-  return [
-    latest === null && versionCount > 0
-      ? h(Badge, { key: 'none', tone: 'bad', text: 'nothing to load' })
-      : null,
-    counts.quarantined > 0
-      ? h(Badge, { key: 'q', tone: 'bad', text: `${count(counts.quarantined)} quarantined` })
-      : null,
-    saving.length > 0
-      ? h(Badge, { key: 's', tone: 'accent', text: `${plural(saving.length, 'save')} begun` })
-      : null,
-    missing > 0 ? h(Badge, { key: 'm', tone: 'warn', text: 'writers missing' }) : null,
-    latest !== null && counts.quarantined === 0
-      ? h(Badge, { key: 'ok', tone: 'good', text: 'can be restored' })
-      : null,
-  ];
 }
 
 function timelineNote(view: RunView, events: EventsView | null): string {

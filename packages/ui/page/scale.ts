@@ -21,6 +21,22 @@ export function scaleOf(
   return { min, max, at: (value) => from + ((value - min) / (max - min)) * (to - from) };
 }
 
+/**
+ * A scale on which all points have the same distance: its values are times, ascending, and the
+ * place of a time between two points is in between. Long times without commits take no room.
+ */
+export function stepsOf(times: readonly number[], [from, to]: readonly [number, number]): Scale {
+  const [min, max] = [times[0] ?? 0, times.at(-1) ?? 1];
+  const positionOf = (value: number): number => {
+    const after = times.findIndex((time) => time >= value);
+    if (after < 0) return times.length - 1;
+    const [low = 0, high = 0] = [times[after - 1] ?? value, times[after]];
+    return after === 0 ? 0 : after - 1 + (high === low ? 1 : (value - low) / (high - low));
+  };
+  const span = Math.max(1, times.length - 1);
+  return { min, max, at: (value) => from + (positionOf(value) / span) * (to - from) };
+}
+
 /** About `wanted` round values between the ends of the scale. */
 export function ticksOf({ min, max }: Pick<Scale, 'min' | 'max'>, wanted: number): number[] {
   const rough = (max - min) / Math.max(1, wanted);

@@ -22,7 +22,7 @@ export class CallError extends Error {
   }
 }
 
-export type Query = Readonly<Record<string, string | number>>;
+export type Query = Readonly<Record<string, string | number | readonly string[]>>;
 
 export interface Source {
   /** `null`: the page is not a report. */
@@ -53,7 +53,9 @@ export function openSource(): Source {
     report: null,
     hasToken: token !== null,
     get: async (path, query, signal) => {
-      const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]));
+      const search = new URLSearchParams();
+      for (const [name, value] of Object.entries(query))
+        for (const each of [value].flat()) search.append(name, String(each));
       return read(await fetch(`${path}?${search}`, { headers, signal }).catch(unreachable));
     },
     post: async (path, body) =>

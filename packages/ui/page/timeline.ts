@@ -7,10 +7,10 @@
 import { h } from 'preact';
 import { useState } from 'preact/hooks';
 import type { AttemptSpan, EventRow, Point } from '../src/api.ts';
-import { frameOf, TimeAxis, ValueAxis } from './axes.ts';
+import { frameOf, TimeAxis, ValueAxis, VersionAxis } from './axes.ts';
 import { useWidth } from './live.ts';
 import { badgeText, versionLink } from './parts.ts';
-import { nearest, type Scale, scaleOf } from './scale.ts';
+import { nearest, type Scale, scaleOf, stepsOf } from './scale.ts';
 import { bytes, count, plural, time } from './words.ts';
 
 const HEIGHT = 300;
@@ -27,10 +27,17 @@ interface TimelineProps {
 export function Timeline({ uri, points, attempts, events }: TimelineProps) {
   const [element, width] = useWidth();
   const [at, setAt] = useState(-1);
+  const [isStepped, setStepped] = useState(false);
   const frame = frameOf(width, HEIGHT);
   const marks = events.filter(({ kind }) => Object.hasOwn(MARKS, kind));
   const times = [...points.map(({ atMs }) => atMs), ...marksInside(marks, points).map(({ atMs }) => atMs)];
-  const x = scaleOf(times, [frame.left + 8, width - frame.right - 8]);
+  const room = [frame.left + 8, width - frame.right - 8] as const;
+  const x = isStepped
+    ? stepsOf(
+        points.map(({ atMs }) => atMs),
+        room,
+      )
+    : scaleOf(times, room);
   const y = scaleOf(
     points.map(({ version }) => Number(version)),
     [HEIGHT - frame.bottom - 34, frame.top + 8],
@@ -76,7 +83,7 @@ export function Timeline({ uri, points, attempts, events }: TimelineProps) {
               if (chosen) location.hash = versionLink(uri, chosen);
             },
           },
-          h(TimeAxis, { x, frame }),
+          isStepped ? h(VersionAxis, { x, frame, points }) : h(TimeAxis, { x, frame }),
           h(ValueAxis, { y, frame, text: count }),
           h(AttemptBands, { attempts, x, top: HEIGHT - frame.bottom - 22 }),
           attempts.map((attempt) => h(AttemptLine, { key: keyOf(attempt), attempt, points, x, y })),
@@ -89,6 +96,7 @@ export function Timeline({ uri, points, attempts, events }: TimelineProps) {
         ),
     h('p', { class: 'readout', 'aria-live': 'polite' }, chosen ? readout(chosen) : legend(attempts)),
     h(MarkLegend, { marks }),
+    h(StepChoice, { isStepped, onChange: setStepped }),
   );
 }
 
@@ -109,6 +117,15 @@ function readout(point: Point): string {
 function legend(attempts: readonly AttemptSpan[]): string {
   const lineages = new Set(attempts.map(({ lineage }) => lineage)).size;
   return `${plural(attempts.length, 'attempt')} in ${plural(lineages, 'lineage')}. Point at the picture, or focus it and use the arrow keys.`;
+}
+
+function StepChoice({ isStepped, onChange }: { isStepped: boolean; onChange: (is: boolean) => void }) {
+  return h(
+    'label',
+    { class: 'check' },
+    h('input', { type: 'checkbox', checked: isStepped, onChange: () => onChange(!isStepped) }),
+    ' Same distance between commits, whatever their time',
+  );
 }
 
 /** Decisions before the first commit would press the picture together. */

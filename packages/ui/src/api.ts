@@ -4,10 +4,14 @@
  * are in bytes.
  */
 
+import type { RunSummary } from '@holdfast/fleet';
+
 export interface Session {
   readonly programVersion: string;
   /** The operands of the command: runs, or places above runs. */
   readonly uris: readonly string[];
+  /** The first page: that of the only run, or of the runs below the operands. */
+  readonly home: 'run' | 'fleet' | 'agent';
   /** Pin, annotate, retire and roll back are offered. */
   readonly mayChange: boolean;
   /** The page of an agent is offered. */
@@ -173,17 +177,9 @@ export interface RunView {
   readonly referencedBytes: number;
   /** The newest that is verified. */
   readonly verified: VersionRow | null;
-  /** When it was verified, by the store's clock; `null`: the catalog no longer tells. */
-  readonly verifiedAtMs: number | null;
   /** Number of writers of the present attempt. */
   readonly worldSize: number;
   readonly attempt: string;
-  /** Attempts and fences of the last day; `null`: older entries cannot be read. */
-  readonly history: {
-    readonly sinceMs: number;
-    readonly attemptCount: number;
-    readonly fenceCount: number;
-  } | null;
   /** The store's clock minus this machine's, with the time of a request in it. */
   readonly clockDifferenceMs: number;
   readonly points: readonly Point[];
@@ -196,3 +192,139 @@ export interface RunView {
 
 /** The answer to a poll: the whole view, or that nothing has changed. */
 export type RunAnswer = RunView | { readonly isUnchanged: true; readonly readAtMs: number };
+
+export interface WriterRow {
+  readonly writer: number;
+  readonly fileCount: number;
+  readonly sizeBytes: number;
+  /** `null`: the writer reported no state. */
+  readonly consistency: 'paused' | 'polluted' | null;
+  readonly takenAtMs: number | null;
+}
+
+export interface FileRow {
+  readonly name: string;
+  readonly sizeBytes: number;
+  readonly writer: number;
+  /** Eight hex digits. */
+  readonly crc32c: string;
+  /** Key of its object in the store, relative to the run. */
+  readonly key: string;
+}
+
+export interface VersionView {
+  /** Its `verdict` is not known here. */
+  readonly row: VersionRow;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly manifestKey: string;
+  /** At most 20. */
+  readonly bases: readonly RowId[];
+  readonly writers: readonly WriterRow[];
+  /** The first of `fileCount`. */
+  readonly files: readonly FileRow[];
+  readonly fileCount: number;
+  /** The decision that committed it; `null`: the catalog no longer has it. */
+  readonly commit: EventRow | null;
+}
+
+export interface TensorRow {
+  readonly file: string;
+  readonly name: string;
+  readonly dtype: string;
+  readonly shape: readonly number[];
+  readonly sizeBytes: number;
+}
+
+export interface TensorsView {
+  readonly tensorCount: number;
+  readonly sizeBytes: number;
+  /** Bytes of headers that were read and verified. */
+  readonly bytesRead: number;
+  readonly dtypes: readonly { readonly dtype: string; readonly count: number; readonly sizeBytes: number }[];
+  /** Ascending. `fromBytes` belongs to the bin, and `toBytes` to the next. */
+  readonly histogram: readonly {
+    readonly fromBytes: number;
+    readonly toBytes: number;
+    readonly count: number;
+  }[];
+  /** The largest first, at most 2,000. */
+  readonly largest: readonly TensorRow[];
+  /** Why some files could not be read. */
+  readonly notes: readonly string[];
+}
+
+export interface DiffView {
+  readonly before: RowId;
+  readonly after: RowId;
+  readonly counts: Readonly<Record<'same' | 'changed' | 'added' | 'removed', number>>;
+  readonly bytesRead: number;
+  /** Files that differ, at most 2,000. */
+  readonly files: readonly {
+    readonly name: string;
+    readonly change: 'changed' | 'added' | 'removed' | 'same';
+    readonly beforeBytes: number | null;
+    readonly afterBytes: number | null;
+    /** Tensors that were added, removed or reshaped. */
+    readonly tensors: readonly string[];
+    readonly note: string;
+  }[];
+}
+
+/** A change from one attempt with commits to the next. */
+export interface Interruption {
+  readonly kind: 'takeover' | 'rollback';
+  /** Lineage and epoch: `1.2`. */
+  readonly from: string;
+  readonly to: string;
+  readonly lastVersion: string;
+  readonly nextVersion: string;
+  readonly lastCommitMs: number;
+  /** When the next attempt took over; `null`: the catalog no longer tells. */
+  readonly startMs: number | null;
+  readonly nextCommitMs: number;
+  /** From the last commit to `startMs`, or to the next commit if that is unknown. */
+  readonly lostAtMostMs: number;
+}
+
+/** What is not known is `null`. */
+export interface GoodputView {
+  readonly commitCount: number;
+  readonly firstCommitMs: number | null;
+  /** From the first commit in the catalog to the last. */
+  readonly spanMs: number;
+  /** Median between commits of one attempt. */
+  readonly intervalMs: number | null;
+  readonly longestIntervalMs: number | null;
+  readonly interruptionCount: number;
+  /** Newest first, at most 200. */
+  readonly interruptions: readonly Interruption[];
+  readonly lostAtMostMs: number;
+  /** Time between commits that rollbacks left behind. */
+  readonly rolledBackMs: number;
+  /** Median from the state's time, by the writers' clocks, to the commit, by the store's clock. */
+  readonly timeToCommitMs: number | null;
+  readonly timeToCommitCount: number;
+  /** Most saves gave no attempt id, so each counts as an attempt of its own. */
+  readonly isWithoutAttempts: boolean;
+  /** The catalog no longer has the oldest decisions. */
+  readonly isCut: boolean;
+}
+
+export interface FleetView {
+  /** Changes with the runs. */
+  readonly version: number;
+  /** When the last look at all runs ended; `null`: the first one goes on. */
+  readonly doneAtMs: number | null;
+  readonly isLooking: boolean;
+  /** Why the last look failed as a whole. */
+  readonly problem: Problem | null;
+  readonly runs: readonly RunSummary[];
+}
+
+export type FleetAnswer = FleetView | { readonly isUnchanged: true };
+
+/** Times of the newest commits of a run, newest first. */
+export interface Spark {
+  readonly uri: string;
+  readonly commitsMs: readonly number[];
+}

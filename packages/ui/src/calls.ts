@@ -1,14 +1,19 @@
 /** The calls of the page, by path. Each returns what is sent as JSON. */
 
-import { CheckpointError } from '@holdfast/core/contract';
-import type { RunAnswer, Session } from './api.ts';
+import { CheckpointError, type CheckpointReference } from '@holdfast/core/contract';
+import type { FleetAnswer, RunAnswer, Session } from './api.ts';
+import { type Fleet, SPARK_RUNS_MAX } from './fleet.ts';
 import type { RunReader } from './run-reader.ts';
 import type { Runs } from './runs.ts';
+import { readDiff, readTensors, readVersion } from './version-view.ts';
 import { isVersionFilter, PAGE_ROWS_MAX, VERSION_FILTERS } from './versions-page.ts';
 
 export interface CallContext {
-  readonly session: Session;
+  readonly session: Omit<Session, 'home'>;
+  /** Found out once. */
+  readonly home: () => Promise<Session['home']>;
   readonly runs: Runs;
+  readonly fleet: Fleet;
   /** Ends with the request. */
   readonly signal: AbortSignal;
 }
@@ -16,7 +21,17 @@ export interface CallContext {
 type ApiCall = (query: URLSearchParams, context: CallContext) => Promise<unknown>;
 
 export const CALLS: Readonly<Record<string, ApiCall>> = {
-  '/api/session': async (_, { session }) => session,
+  '/api/session': async (_, { session, home }) => ({ ...session, home: await home() }),
+  '/api/runs': async (query, { fleet }): Promise<FleetAnswer> => {
+    const view = await fleet.view();
+    return query.get('since') === `${view.version}` ? { isUnchanged: true } : view;
+  },
+  '/api/sparks': async (query, { fleet, signal }) => {
+    const uris = query.getAll('uri');
+    if (uris.length > SPARK_RUNS_MAX)
+      throw new CheckpointError('InvalidArgument', `uri: at most ${SPARK_RUNS_MAX} are accepted`);
+    return fleet.sparks(uris, signal);
+  },
   '/api/run': runAnswer,
   '/api/run/versions': async (query, context) =>
     (await readerOf(query, context)).versions({
@@ -26,7 +41,28 @@ export const CALLS: Readonly<Record<string, ApiCall>> = {
       limit: wholeOf(query, 'limit', PAGE_ROWS_MAX, PAGE_ROWS_MAX),
     }),
   '/api/run/events': async (query, context) => (await readerOf(query, context)).events(),
+  '/api/run/goodput': async (query, context) => (await readerOf(query, context)).goodput(context.signal),
+  '/api/version': async (query, context) =>
+    readVersion((await readerOf(query, context)).manager, referenceOf(query, 'version', 'lineage'), context),
+  '/api/version/tensors': async (query, context) =>
+    readTensors((await readerOf(query, context)).manager, referenceOf(query, 'version', 'lineage'), context),
+  '/api/version/diff': async (query, context) => {
+    const before = referenceOf(query, 'before', 'beforeLineage');
+    const after = referenceOf(query, 'after', 'afterLineage');
+    return readDiff((await readerOf(query, context)).manager, { before, after }, context);
+  },
 };
+
+function referenceOf(query: URLSearchParams, name: string, lineageName: string): CheckpointReference {
+  const version = query.get(name) ?? '';
+  const lineage = query.get(lineageName) ?? '';
+  if (!/^\d{1,19}$/.test(version) || !/^\d{0,9}$/.test(lineage))
+    throw new CheckpointError(
+      'InvalidArgument',
+      `${name}: a version is accepted, with its lineage or without`,
+    );
+  return lineage === '' ? BigInt(version) : { version: BigInt(version), lineage: Number(lineage) };
+}
 
 /**
  * With `since`, the number of the last decision that the page knows: if there is no newer one, the

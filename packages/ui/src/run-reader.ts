@@ -17,12 +17,14 @@ import {
 import type {
   BegunView,
   EventsView,
+  GoodputView,
   Problem,
   RetentionView,
   RunView,
   VersionRow,
   VersionsPage,
 } from './api.ts';
+import { goodputOf } from './goodput.ts';
 import { attemptsOf, bestOf, byCommit, metricNamesOf, pointsOf } from './picture.ts';
 import { begunView, eventRow, idKey, problemOf, versionRow } from './rows.ts';
 import { type PageQuery, versionsPage } from './versions-page.ts';
@@ -33,6 +35,9 @@ const REFRESH_MS = 2000;
 const READ_TIMEOUT_MS = 30_000;
 /** One read for each, and each entry may hold a thousand checkpoints. */
 const EVENTS_MAX = 200;
+
+/** Versions whose records are read for the time to commit. */
+const TIMED_MAX = 5;
 
 interface Known {
   readonly readAtMs: number;
@@ -95,6 +100,22 @@ export class RunReader {
     return view;
   }
 
+  /** From commits and decisions, and from the records of a few versions that report times. */
+  async goodput(signal: AbortSignal): Promise<GoodputView> {
+    const [rows, events] = [await this.rows(), await this.events()];
+    const sample = rows
+      .filter(({ state, isLeftBehind }) => state === 'live' && !isLeftBehind)
+      .slice(0, TIMED_MAX);
+    const times: number[] = [];
+    for (const { version, lineage } of sample) {
+      const checkpoint = await this.manager.get({ version: BigInt(version), lineage }, { signal });
+      const details = await checkpoint?.details({ signal });
+      const taken = (details?.writers ?? []).flatMap(({ takenAtMs }) => takenAtMs ?? []);
+      if (details && taken.length > 0) times.push(details.committedAtMs - Math.min(...taken));
+    }
+    return goodputOf(byCommit(rows), events, times);
+  }
+
   /** The next call reads the store again. */
   forget(): void {
     this.#triedAtMs = Number.NEGATIVE_INFINITY;
@@ -143,7 +164,7 @@ export class RunReader {
     const [summaries, plan, overview] = await Promise.all([
       this.manager.list({ signal }),
       admin.planRetention({ signal }).catch((error: unknown) => toCheckpointError(error)),
-      admin.overview({ findVerification: true, signal }),
+      admin.overview({ signal }),
     ]);
     const { rows, view } = known(this.manager.uri, summaries, plan);
     const facts = overviewFacts(overview, readAtMs);
@@ -156,11 +177,8 @@ export class RunReader {
 }
 
 function overviewFacts(overview: RunOverview, nowMs: number) {
-  const { worldSize, attempt, history, verifiedAtMs, referencedBytes, storeTimeMs } = overview;
-  return {
-    ...{ worldSize, attempt, history, verifiedAtMs, referencedBytes },
-    clockDifferenceMs: storeTimeMs - nowMs,
-  };
+  const { worldSize, attempt, referencedBytes, storeTimeMs } = overview;
+  return { worldSize, attempt, referencedBytes, clockDifferenceMs: storeTimeMs - nowMs };
 }
 
 function known(uri: string, summaries: readonly CheckpointSummary[], plan: RetentionPlan | CheckpointError) {

@@ -4,9 +4,16 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { CheckpointError, type Clock, type RunManager, toCheckpointError } from '@holdfast/core/contract';
+import {
+  CheckpointError,
+  type Clock,
+  hasRun,
+  type RunManager,
+  toCheckpointError,
+} from '@holdfast/core/contract';
 import type { Session } from './api.ts';
 import { CALLS } from './calls.ts';
+import { Fleet } from './fleet.ts';
 import { type Guard, isLoopback, policyOf, refusalOf, securityHeaders } from './guards.ts';
 import { problemOf } from './rows.ts';
 import { Runs } from './runs.ts';
@@ -14,7 +21,9 @@ import { Runs } from './runs.ts';
 const REQUEST_TIMEOUT_MS = 30_000;
 
 export interface UiOptions {
-  readonly session: Session;
+  readonly session: Omit<Session, 'home'>;
+  /** Fills what URIs leave open. */
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   /** The page, as `readPage` returns it. */
   readonly page: string;
   /** At least 16 characters that fit a URL. */
@@ -44,8 +53,10 @@ export async function startUi(options: UiOptions): Promise<RunningUi> {
   const { host, port, token, tls, session } = options;
   if (!isLoopback(host) && tls === null)
     throw new CheckpointError('InvalidArgument', `${host} is reached by other machines, so it needs TLS`);
-  const runs = new Runs({ ...options, uris: session.uris, isFound: () => false });
-  const handler = new Handler(options, runs);
+  const { uris } = session;
+  const fleet = new Fleet({ ...options, uris, env: options.env });
+  const runs = new Runs({ ...options, uris, isFound: (uri) => fleet.isFound(uri) });
+  const handler = new Handler(options, { runs, fleet });
   const server = serverOf(tls, (request, response) => void handler.handle(request, response));
   server.requestTimeout = REQUEST_TIMEOUT_MS;
   await listen(server, host, port);
@@ -59,6 +70,7 @@ export async function startUi(options: UiOptions): Promise<RunningUi> {
     close: async () => {
       const isClosed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeAllConnections();
+      fleet.close();
       await Promise.all([isClosed, runs.close()]);
     },
   };
@@ -96,16 +108,22 @@ const STATUS: Readonly<Record<string, number>> = {
   Throttled: 503,
 };
 
+interface Shared {
+  readonly runs: Runs;
+  readonly fleet: Fleet;
+}
+
 class Handler {
   guard: Guard | null = null;
   readonly #options: UiOptions;
-  readonly #runs: Runs;
+  readonly #shared: Shared;
+  #home: Promise<Session['home']> | null = null;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #zippedPage: Buffer;
 
-  constructor(options: UiOptions, runs: Runs) {
+  constructor(options: UiOptions, shared: Shared) {
     this.#options = options;
-    this.#runs = runs;
+    this.#shared = shared;
     this.#headers = securityHeaders(policyOf(options.page));
     this.#zippedPage = gzipSync(options.page);
   }
@@ -128,11 +146,27 @@ class Handler {
     }
     try {
       const { session } = this.#options;
-      const answer = await call(searchParams, { session, runs: this.#runs, signal: end.signal });
+      const home = () => (this.#home ??= this.#findHome());
+      const answer = await call(searchParams, { session, home, ...this.#shared, signal: end.signal });
       this.#sendJson(response, 200, answer);
     } catch (error) {
       const { code } = toCheckpointError(error);
       this.#sendJson(response, STATUS[code] ?? 500, problemOf(error));
+    }
+  }
+
+  /** A single operand is a run, or a place above runs. A store that does not answer may be either. */
+  async #findHome(): Promise<Session['home']> {
+    const { uris } = this.#options.session;
+    const [uri] = uris;
+    if (uri === undefined) return 'agent';
+    if (uris.length > 1) return 'fleet';
+    try {
+      const { manager } = await this.#shared.runs.reader(uri);
+      return (await hasRun(manager, { signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) })) ? 'run' : 'fleet';
+    } catch {
+      this.#home = null;
+      return 'run';
     }
   }
 

@@ -35,12 +35,12 @@ export const ui: Command = {
   group: 'Look',
   summary: 'Show runs on a web page of this machine: timeline, versions, retention, saves in progress',
   description:
-    'Prints the address of the page, which ends with a random token, and serves until Ctrl-C. It reads the store only ' +
+    'URI is a run, or a place above runs. Prints the address of the page, which ends with a random token, and serves until Ctrl-C. It reads the store only ' +
     'while a page asks, and changes nothing. Nothing is loaded from other places, so it works without a network.\n' +
     'Another address than 127.0.0.1 needs --tls and --token-file.',
   operands: 'URI [URI...]',
   options: [port, host, tokenFile, tls],
-  examples: ['holdfast ui "file://$PWD/run"', 'holdfast ui s3://bucket/run --port 8484'],
+  examples: ['holdfast ui "file://$PWD/run"', 'holdfast ui s3://bucket/team --port 8484'],
   endsQuietly: true,
   run: runUi,
 };
@@ -62,6 +62,7 @@ async function runUi(call: Call): Promise<CommandResult> {
     port: call.get(port) ?? 0,
     tls: files.tls === undefined ? null : await textOf(files.tls),
     clock: call.clock,
+    env: call.env,
     open: (uri) => openForLook(call, uri),
   });
   return serveUntilSignal(call, running);

@@ -1,0 +1,272 @@
+/** All runs below the operands of the command: which there are, how old, how large, and in what state. */
+
+import { type ComponentChildren, h } from 'preact';
+import { useState } from 'preact/hooks';
+import type { FleetAnswer, FleetView, Spark } from '../src/api.ts';
+import { POLL_MS, useCall, useNow } from './live.ts';
+import { Age, Badge, Card, Loading, linkTo, ProblemNote, type Tone } from './parts.ts';
+import { More } from './table.ts';
+import { bytes, count, duration, plural } from './words.ts';
+
+/** While the first look at the runs goes on. */
+const FIRST_POLL_MS = 1000;
+
+type Run = FleetView['runs'][number];
+
+/** So many rows, and sparks, are loaded at first and with each request for more. */
+const ROWS = 50;
+
+const STATES: Readonly<Record<Run['state'], readonly [Tone, string]>> = {
+  ok: ['good', 'has a version to restore'],
+  empty: ['plain', 'no commit yet'],
+  damaged: ['bad', 'damaged'],
+  denied: ['warn', 'not permitted'],
+  unreachable: ['bad', 'not reachable'],
+};
+
+type Order = 'age' | 'name' | 'stored' | 'fences';
+
+const ORDERS: Readonly<Record<Order, readonly [string, (run: Run) => number | string]>> = {
+  age: ['oldest commit first', (run) => run.latest?.committedAtMs ?? 0],
+  name: ['name', (run) => run.uri],
+  stored: ['largest first', (run) => -(run.storedBytes ?? 0)],
+  fences: ['most fences first', (run) => -(run.recentFenceCount ?? 0)],
+};
+
+export function FleetPage() {
+  const [pollMs, setPollMs] = useState(FIRST_POLL_MS);
+  const { data: view, error } = useCall<FleetView>(
+    '/api/runs',
+    {},
+    {
+      pollMs,
+      pollQuery: (before) => (before === null ? {} : { since: before.version }),
+      merge: (before, given) => ('isUnchanged' in (given as FleetAnswer) ? (before as FleetView) : given),
+    },
+  );
+  const [text, setText] = useState('');
+  const [state, setState] = useState<'' | Run['state']>('');
+  const [order, setOrder] = useState<Order>('age');
+  const [shown, setShown] = useState(ROWS);
+  if (view === null) return error ? h(ProblemNote, { error }) : h(Loading, { what: 'the runs' });
+  if (view.doneAtMs !== null && pollMs !== POLL_MS) setPollMs(POLL_MS);
+  const problem = error ?? view.problem;
+  const matching = view.runs
+    .filter((run) => state === '' || run.state === state)
+    .filter((run) => matches(run, text))
+    .sort(by(ORDERS[order][1]));
+  const rows = matching.slice(0, shown);
+  return h(
+    'div',
+    { class: 'page' },
+    problem ? h(ProblemNote, { error: problem, since: view.doneAtMs }) : null,
+    h(
+      Card,
+      { id: 'runs', title: 'Runs', note: h(LookNote, { view }) },
+      h(Counts, { runs: view.runs }),
+      h(
+        'div',
+        { class: 'controls' },
+        h(
+          'label',
+          null,
+          'Find ',
+          h('input', {
+            type: 'search',
+            value: text,
+            placeholder: 'name or attempt',
+            onInput: (event: Event) => setText((event.currentTarget as HTMLInputElement).value),
+          }),
+        ),
+        h(Choice, {
+          label: 'State',
+          value: state,
+          choices: [
+            ['', 'any'],
+            ...Object.entries(STATES).map(([name, [, words]]) => [name, words] as const),
+          ],
+          onChange: (value) => setState(value as Run['state']),
+        }),
+        h(Choice, {
+          label: 'Order',
+          value: order,
+          choices: Object.entries(ORDERS).map(([name, [words]]) => [name, words] as const),
+          onChange: (value) => setOrder(value as Order),
+        }),
+        h('span', { class: 'total', role: 'status' }, plural(matching.length, 'run')),
+      ),
+      matching.length === 0
+        ? h(
+            'p',
+            { class: 'empty' },
+            view.runs.length === 0 && view.doneAtMs !== null
+              ? 'There is no run at or below these places.'
+              : 'No run matches.',
+          )
+        : h(RunTable, { rows }),
+      h(More, { shown: rows.length, total: matching.length, onMore: () => setShown(shown + ROWS) }),
+    ),
+  );
+}
+
+function by(keyOf: (run: Run) => number | string): (a: Run, b: Run) => number {
+  return (a, b) => {
+    const [left, right] = [keyOf(a), keyOf(b)];
+    return left < right ? -1 : left > right ? 1 : a.uri < b.uri ? -1 : 1;
+  };
+}
+
+function matches({ uri, attempt }: Run, text: string): boolean {
+  const wanted = text.trim().toLowerCase();
+  return [uri, attempt ?? ''].some((part) => part.toLowerCase().includes(wanted));
+}
+
+function LookNote({ view }: { view: FleetView }): ComponentChildren {
+  const now = useNow();
+  if (view.doneAtMs === null) return 'The first look goes on. More runs may follow.';
+  return `Read ${duration(now - view.doneAtMs)} ago${view.isLooking ? ', and being read again' : ''}. Each run has the time of its own facts.`;
+}
+
+function Counts({ runs }: { runs: readonly Run[] }) {
+  const states = Object.entries(STATES).map(([state, [tone, words]]) => ({
+    tone,
+    words,
+    number: runs.filter((run) => run.state === state).length,
+  }));
+  return h(
+    'p',
+    { class: 'badges' },
+    states
+      .filter(({ number }) => number > 0)
+      .map(({ tone, words, number }) => h(Badge, { key: words, tone, text: `${count(number)}: ${words}` })),
+  );
+}
+
+interface ChoiceProps {
+  readonly label: string;
+  readonly value: string;
+  readonly choices: readonly (readonly [string, string])[];
+  readonly onChange: (value: string) => void;
+}
+
+function Choice({ label, value, choices, onChange }: ChoiceProps) {
+  return h(
+    'label',
+    null,
+    `${label} `,
+    h(
+      'select',
+      { value, onChange: (event: Event) => onChange((event.currentTarget as HTMLSelectElement).value) },
+      choices.map(([name, words]) => h('option', { key: name, value: name }, words)),
+    ),
+  );
+}
+
+const TITLES = ['Run', 'State', 'Latest', 'Commits', 'Size', 'Stored', 'Versions', 'Writers', 'Fences'];
+
+function RunTable({ rows }: { rows: readonly Run[] }) {
+  const parts = Array.from({ length: Math.ceil(rows.length / ROWS) }, (_, index) =>
+    rows.slice(index * ROWS, (index + 1) * ROWS),
+  );
+  return h(
+    'div',
+    { class: 'scroll-x', tabIndex: 0, role: 'region', 'aria-label': 'Runs' },
+    h(
+      'table',
+      { class: 'runs' },
+      h(
+        'thead',
+        null,
+        h(
+          'tr',
+          null,
+          TITLES.map((name) => h('th', { key: name, scope: 'col' }, name)),
+        ),
+      ),
+      parts.map((part, index) => h(RunRows, { key: index, rows: part })),
+    ),
+  );
+}
+
+/** Reads the commits of its runs, and again when one of them has changed. */
+function RunRows({ rows }: { rows: readonly Run[] }) {
+  const uri = rows.map((run) => run.uri);
+  const version = rows.map(({ seq }) => seq).join();
+  const { data } = useCall<readonly Spark[]>('/api/sparks', { uri }, { version });
+  return h(
+    'tbody',
+    null,
+    rows.map((run) => h(RunRow, { key: run.uri, run, spark: data?.find((spark) => spark.uri === run.uri) })),
+  );
+}
+
+function RunRow({ run, spark }: { run: Run; spark: Spark | undefined }) {
+  const { uri, name, state, problem, latest, asOfMs } = run;
+  const [tone, words] = STATES[state];
+  const unknown = asOfMs === null ? 'unknown' : '';
+  return h(
+    'tr',
+    null,
+    h(
+      'th',
+      { scope: 'row' },
+      h(
+        'a',
+        { href: linkTo('run', { uri }), title: uri.slice(0, 4096) },
+        h('bdi', null, (name === '' ? uri : name).slice(0, 200)),
+      ),
+    ),
+    h(
+      'td',
+      null,
+      h(Badge, { tone, text: words, ...(problem && { title: problem.message.slice(0, 1000) }) }),
+      problem
+        ? h(
+            'span',
+            { class: 'faint' },
+            ` ${problem.code}`,
+            asOfMs === null ? null : [', facts of ', h(Age, { atMs: asOfMs })],
+          )
+        : null,
+    ),
+    h(
+      'td',
+      null,
+      latest === null ? unknown || 'none' : [`${latest.version}, `, h(Age, { atMs: latest.committedAtMs })],
+    ),
+    h('td', null, h(Sparkline, { spark })),
+    h('td', null, latest === null ? unknown : bytes(latest.sizeBytes)),
+    h('td', null, run.storedBytes === null ? unknown : bytes(run.storedBytes)),
+    h(
+      'td',
+      null,
+      run.retainedCount === null
+        ? unknown
+        : `${count(run.retainedCount)}${run.retiringCount ? `, ${count(run.retiringCount)} retired` : ''}`,
+    ),
+    h('td', null, run.writerCount === null ? unknown : count(run.writerCount)),
+    h('td', null, run.recentFenceCount === null ? 'unknown' : count(run.recentFenceCount)),
+  );
+}
+
+const WIDTH = 120;
+const HEIGHT = 20;
+
+/** A line for each of the newest commits, over the time until now. */
+function Sparkline({ spark }: { spark: Spark | undefined }) {
+  const now = useNow();
+  if (spark === undefined || spark.commitsMs.length === 0) return null;
+  const first = spark.commitsMs.at(-1) ?? now;
+  const span = Math.max(1, now - first);
+  const label = `${plural(spark.commitsMs.length, 'commit')} in the last ${duration(span)}`;
+  return h(
+    'svg',
+    { width: WIDTH, height: HEIGHT, role: 'img', 'aria-label': label, class: 'spark' },
+    h('title', null, label),
+    h('line', { x1: 0, x2: WIDTH, y1: HEIGHT - 1, y2: HEIGHT - 1, class: 'grid' }),
+    spark.commitsMs.map((atMs, index) => {
+      const x = 1 + ((atMs - first) / span) * (WIDTH - 2);
+      return h('line', { key: index, x1: x, x2: x, y1: 4, y2: HEIGHT - 1, class: 'line c0' });
+    }),
+  );
+}
