@@ -7,6 +7,7 @@
 import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
 import { crc32c, createCheckpointManager, type RunManager } from '@holdfast/core';
+import type { ObjectStore } from '@holdfast/core/contract';
 import {
   type CatalogCheckpoint,
   catalogKey,
@@ -83,7 +84,7 @@ function countOf(option: string, text: string): number {
 /** In memory: a commit and the reads of a run with `count` live versions of one file. */
 export async function ofVersions(count: number): Promise<Counted[]> {
   const bucket = new MemoryBucket({ crc32c });
-  await fill(bucket, count);
+  await fillRun(new MemoryStore(bucket), count);
   const counter = new Counter();
   const open = () =>
     createCheckpointManager({
@@ -114,16 +115,24 @@ export async function ofVersions(count: number): Promise<Counted[]> {
   return counted;
 }
 
-/** A run of `count` live checkpoints of one file each, as if each had been saved. */
-async function fill(bucket: MemoryBucket, count: number): Promise<void> {
-  const store = new MemoryStore(bucket);
+/**
+ * A run of `count` live checkpoints of one file each, as if each had been saved. `isCatalogOnly`:
+ * without files, manifests and former entries, for readers of the catalog. `commitMs`: the time of
+ * a version's commit.
+ */
+export async function fillRun(
+  store: ObjectStore,
+  count: number,
+  { isCatalogOnly = false, commitMs = (version: number) => version } = {},
+): Promise<void> {
   const put = async (key: string, bytes: Uint8Array) => {
     await store.create(key, bytes, { crc32c: crc32c(bytes) });
   };
   let state: State = { ...EMPTY_STATE, epoch: 1, attempt: JOB, worldSize: 1, txnRing: ['t'] };
   const batch: CatalogCheckpoint[] = [];
   for (let version = 1; version <= count; version++) {
-    batch.push(await put1(put, BigInt(version)));
+    const saved = await put1(isCatalogOnly ? async () => undefined : put, BigInt(version));
+    batch.push({ ...saved, committedAtMs: commitMs(version) });
     if (batch.length < ENTRY_CHECKPOINTS && version < count) continue;
     const checkpoints = [...state.checkpoints, ...batch.splice(0)];
     const latest = checkpoints.at(-1)?.id;
@@ -137,7 +146,8 @@ async function fill(bucket: MemoryBucket, count: number): Promise<void> {
     state = closed.state;
   }
   // As in a run of saves, entries precede the newest one. They are never read.
-  for (let seq = Math.max(1, count - 3); seq < count; seq++) await put(catalogKey(seq), new Uint8Array(1));
+  for (let seq = isCatalogOnly ? count : Math.max(1, count - 3); seq < count; seq++)
+    await put(catalogKey(seq), new Uint8Array(1));
   const transaction = {
     id: 't',
     kind: 'commit',

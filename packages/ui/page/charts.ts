@@ -53,7 +53,7 @@ function PointPicture({ label, points, valuesOf, isFromZero, text, readout, hint
     height: HEIGHT,
     role: 'application',
     'aria-label': label,
-    tabIndex: 0,
+    tabindex: 0,
     onKeyDown,
     onPointerMove,
   };

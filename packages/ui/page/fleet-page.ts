@@ -1,4 +1,4 @@
-/** All runs below the operands of the command: which there are, how old, how large, and in what state. */
+/** All runs below the operands of the command: their names, ages, sizes and states. */
 
 import { type ComponentChildren, h } from 'preact';
 import { useState } from 'preact/hooks';
@@ -62,7 +62,7 @@ export function FleetPage() {
     problem ? h(ProblemNote, { error: problem, since: view.doneAtMs }) : null,
     h(
       Card,
-      { id: 'runs', title: 'Runs', note: h(LookNote, { view }) },
+      { id: 'runs', title: 'Runs', isMain: true, note: h(LookNote, { view }) },
       h(Counts, { runs: view.runs }),
       h(
         'div',
@@ -170,7 +170,7 @@ function RunTable({ rows }: { rows: readonly Run[] }) {
   );
   return h(
     'div',
-    { class: 'scroll-x', tabIndex: 0, role: 'region', 'aria-label': 'Runs' },
+    { class: 'scroll-x', tabIndex: 0, role: 'region', 'aria-label': 'Table of runs' },
     h(
       'table',
       { class: 'runs' },

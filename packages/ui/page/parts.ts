@@ -21,13 +21,15 @@ export function Card(props: {
   readonly title: string;
   readonly id: string;
   readonly note?: ComponentChildren;
+  /** The heading of the whole page. */
+  readonly isMain?: boolean;
   readonly children?: ComponentChildren;
 }) {
   const heading = `${props.id}-title`;
   return h(
     'section',
     { class: 'card', id: props.id, 'aria-labelledby': heading },
-    h('h2', { id: heading }, props.title),
+    h(props.isMain ? 'h1' : 'h2', { id: heading }, props.title),
     props.note ? h('p', { class: 'note' }, props.note) : null,
     props.children,
   );

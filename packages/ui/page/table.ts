@@ -19,7 +19,7 @@ export function Table({
 }) {
   return h(
     'div',
-    { class: 'scroll-x', tabIndex: 0, role: 'region', 'aria-label': label },
+    { class: 'scroll-x', tabIndex: 0, role: 'region', 'aria-label': `Table: ${label}` },
     h(
       'table',
       null,

@@ -76,7 +76,7 @@ export function Timeline({ uri, points, attempts, events }: TimelineProps) {
             height: HEIGHT,
             role: 'application',
             'aria-label': label,
-            tabIndex: 0,
+            tabindex: 0,
             onKeyDown,
             onPointerMove,
             onClick: () => {

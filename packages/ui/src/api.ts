@@ -286,7 +286,7 @@ export interface Interruption {
   readonly lostAtMostMs: number;
 }
 
-/** What is not known is `null`. */
+/** `null`: not known. */
 export interface GoodputView {
   readonly commitCount: number;
   readonly firstCommitMs: number | null;

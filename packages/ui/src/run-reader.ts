@@ -50,6 +50,8 @@ interface Known {
 
 export class RunReader {
   readonly manager: RunManager;
+  /** As the command was given it: with settings that the manager's URI does not have. */
+  readonly #uri: string;
   readonly #clock: Clock;
   readonly #end = new AbortController();
   #known: Known | null = null;
@@ -58,8 +60,9 @@ export class RunReader {
   #reading: Promise<void> | null = null;
   #events: { readonly seq: number; readonly view: EventsView } | null = null;
 
-  constructor(manager: RunManager, clock: Clock) {
+  constructor(manager: RunManager, uri: string, clock: Clock) {
     this.manager = manager;
+    this.#uri = uri;
     this.#clock = clock;
   }
 
@@ -154,7 +157,7 @@ export class RunReader {
     const [newest] = await admin.log({ limit: 1, signal });
     if (newest === undefined) {
       await hasRun(this.manager, { signal }); // throws another error if the catalog was lost
-      throw new CheckpointError('NotFound', `there is no run at ${this.manager.uri}`);
+      throw new CheckpointError('NotFound', `there is no run at ${this.#uri}`);
     }
     const begun = await admin
       .begun({ signal })
@@ -166,7 +169,7 @@ export class RunReader {
       admin.planRetention({ signal }).catch((error: unknown) => toCheckpointError(error)),
       admin.overview({ signal }),
     ]);
-    const { rows, view } = known(this.manager.uri, summaries, plan);
+    const { rows, view } = known(this.#uri, summaries, plan);
     const facts = overviewFacts(overview, readAtMs);
     return { readAtMs, seq: newest.seq, begun, rows, view: { ...view, ...facts, seq: newest.seq } };
   }

@@ -31,7 +31,7 @@ export class Runs {
     const { uris, isFound, open, clock } = this.#options;
     if (!uris.includes(uri) && !isFound(uri))
       throw new CheckpointError('InvalidArgument', 'this page was not started for that run');
-    const reader = this.#readers.get(uri) ?? open(uri).then((manager) => new RunReader(manager, clock));
+    const reader = this.#readers.get(uri) ?? open(uri).then((manager) => new RunReader(manager, uri, clock));
     this.#readers.delete(uri);
     this.#readers.set(uri, reader);
     reader.catch(() => this.#readers.delete(uri));

@@ -131,8 +131,12 @@ class Handler {
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const end = new AbortController();
     response.once('close', () => end.abort());
-    const { pathname: path, searchParams } = new URL(request.url ?? '/', 'http://page');
-    const { method = '' } = request;
+    const { method = '', url = '/' } = request;
+    // The address of a request begins with one slash; a second would begin a name of a host.
+    const asked = URL.parse(url.replace(/^\/+/, '/'), 'http://page');
+    if (asked === null)
+      return this.#sendJson(response, 400, { code: 'InvalidArgument', message: 'no address' });
+    const { pathname: path, searchParams } = asked;
     const refusal = refusalOf({ method, path, headers: request.headers }, this.guard as Guard);
     if (refusal !== null) {
       this.#sendJson(response, refusal.status, { code: 'Denied', message: refusal.message });
@@ -155,7 +159,9 @@ class Handler {
     }
   }
 
-  /** A single operand is a run, or a place above runs. A store that does not answer may be either. */
+  /**
+   * A single operand is a run, or a place above runs. A store that does not answer may be either.
+   */
   async #findHome(): Promise<Session['home']> {
     const { uris } = this.#options.session;
     const [uri] = uris;
