@@ -20,10 +20,31 @@ const REQUIREMENTS = [
   'pyarrow==26.0.1',
   'ray[train]==2.60.0',
   'pytest==9.2.0', // fsspec's own tests of file systems
+  'torchvision==0.29.2', // from here to importlib-metadata: imported by mosaicml
+  'torchmetrics==1.9.0',
+  'torch-optimizer==0.3.0',
+  'coolname==5.0.0',
+  'py-cpuinfo==9.0.0',
+  'mosaicml-cli==0.7.5',
+  'tabulate==0.10.0',
+  'importlib-metadata==8.7.0',
+  'hjson==3.1.0', // from here to einops: imported by deepspeed
+  'ninja==1.13.2',
+  'msgpack==1.2.4',
+  'einops==0.8.2',
 ];
 
+/**
+ * Without what they ask for: mosaicml names older releases of PyTorch, and the others' requirements
+ * are above. deepspeed is built from source, without its native operations.
+ */
+const ALONE = ['mosaicml==0.32.1', 'megatron-core==0.19.2', 'deepspeed==0.19.8'];
+
 /** Name of the directory in the cache. It changes with the requirements. */
-export const FRAMEWORKS_HOME = `frameworks-${createHash('sha256').update(REQUIREMENTS.join('\n')).digest('hex').slice(0, 12)}`;
+export const FRAMEWORKS_HOME = `frameworks-${createHash('sha256')
+  .update([...REQUIREMENTS, ...ALONE].join('\n'))
+  .digest('hex')
+  .slice(0, 12)}`;
 
 /**
  * Returns the path of the interpreter, and prepares it if it is missing, as `cachedBuild` does.
@@ -43,5 +64,11 @@ async function build(directory: string): Promise<void> {
       `Python ${PYTHON_VERSION} was not found; install it with its modules venv and ensurepip`,
     );
   say(`preparing ${FRAMEWORKS_TITLE}, 6 GB, some minutes, once`);
-  await buildEnvironment({ title: FRAMEWORKS_TITLE, python, requirements: REQUIREMENTS, directory });
+  await buildEnvironment({
+    title: FRAMEWORKS_TITLE,
+    python,
+    requirements: REQUIREMENTS,
+    alone: ALONE,
+    directory,
+  });
 }

@@ -1,4 +1,7 @@
-/** The plugins in real frameworks: PyTorch, transformers, accelerate, Lightning, fsspec, Ray. */
+/**
+ * The plugins in real frameworks: PyTorch, transformers, accelerate, Lightning, fsspec, Ray,
+ * Composer, DeepSpeed, Megatron-core.
+ */
 
 import { beforeAll, expect, test, vi } from 'vitest';
 import { longCount } from '../cloud/config.ts';
@@ -30,7 +33,7 @@ describeOnServer(suite, () => {
   test.each([
     ['torch', 'torch.distributed.checkpoint', 40],
     ['hf', 'transformers and accelerate', 7],
-    ['frameworks', 'fsspec, Lightning and Ray Train', 50],
+    ['frameworks', 'fsspec, Lightning, Ray Train, Composer, DeepSpeed and Megatron-core', 57],
   ])('%s: real %s', { timeout: TIMEOUT_MS }, async (directory, _frameworks, leastTests) => {
     const args = ['-c', RUNNER, PYTHON_ROOT, testModules(directory).join(','), 'without skips'];
     const printed = await runProgram(await frameworksProgram(), args, { timeoutMs: TIMEOUT_MS });

@@ -53,19 +53,22 @@ export interface Environment {
   readonly python: string;
   /** As pip takes them. Only wheels are installed. */
   readonly requirements: readonly string[];
+  /** Installed after them, without what they ask for. Built if there is no wheel. */
+  readonly alone?: readonly string[];
   readonly directory: string;
 }
 
 /** Makes a virtual environment. Throws `ServerUnavailable` if that fails. */
 export async function buildEnvironment(wanted: Environment): Promise<void> {
-  const { title, python, requirements, directory } = wanted;
+  const { title, python, requirements, alone = [], directory } = wanted;
   const env = { ...process.env } as Record<string, string>;
-  const options = ['--disable-pip-version-check', '--no-input', '--only-binary', ':all:'];
   // The environment is kept, so a copy of the wheels would be of no use.
-  const install = ['-m', 'pip', 'install', '--no-cache-dir', ...options, ...requirements];
-  for (const words of [
+  const options = ['--no-cache-dir', '--disable-pip-version-check', '--no-input'];
+  const install = [join(directory, 'bin', 'python'), '-m', 'pip', 'install', ...options];
+  const steps = [
     [python, '-m', 'venv', directory],
-    [join(directory, 'bin', 'python'), ...install],
-  ])
-    await runBuildStep({ title, words, env, directory });
+    [...install, '--only-binary', ':all:', ...requirements],
+  ];
+  if (alone.length > 0) steps.push([...install, '--no-deps', ...alone]);
+  for (const words of steps) await runBuildStep({ title, words, env, directory });
 }

@@ -8,8 +8,8 @@ from typing import Any, Optional
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from ._directories import DirectorySaver
-from ._nodes import find_nodes
+from .._directory_saver import DirectorySaver
+from .._nodes import find_nodes
 
 
 class CheckpointCallback(TrainerCallback):

@@ -9,9 +9,9 @@ import torch
 import torch.distributed
 from lightning.fabric.plugins.io.checkpoint_io import CheckpointIO as LightningIO
 
+from .._handles import Handles
 from .._run_pool import Options, runs
 from ..errors import HoldfastError, InvalidArgument, NotFound, Unsupported
-from ..handle import Handle
 from ._places import Target, target_of
 
 
@@ -40,7 +40,7 @@ class CheckpointIO(LightningIO):
         self._waits = waits
         self._timeout = timeout
         self._options = Options(attempt=attempt)
-        self._handles: list[Handle] = []
+        self._handles = Handles()
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Optional[Any] = None
@@ -63,8 +63,7 @@ class CheckpointIO(LightningIO):
         if self._waits:
             handle.wait("committed")
         else:
-            # A failure stays until a call has raised it.
-            self._handles = [one for one in self._handles if one.state != "committed"] + [handle]
+            self._handles.add(handle)
 
     def load_checkpoint(
         self, path: Any, map_location: Optional[Any] = None, weights_only: Optional[bool] = None
@@ -97,15 +96,7 @@ class CheckpointIO(LightningIO):
 
     def teardown(self) -> None:
         """Waits for the commits of all saves. Raises the first failure."""
-        handles, self._handles = self._handles, []
-        failure: Optional[HoldfastError] = None
-        for handle in handles:
-            try:
-                handle.wait("committed")
-            except HoldfastError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        self._handles.wait()
 
 
 def _resolved(target: Target, options: Options) -> Target:

@@ -7,7 +7,10 @@ import unittest
 from importlib.util import find_spec
 from typing import Optional
 
-FRAMEWORKS = ("torch", "fsspec", "lightning", "pyarrow", "ray", "pytest")
+FRAMEWORKS = (
+    *("torch", "fsspec", "lightning", "pyarrow", "ray", "pytest"),
+    *("composer", "deepspeed", "megatron"),
+)
 
 
 def load_tests(

@@ -135,7 +135,7 @@ class Fitting(LightningCase):
         plugin.save_checkpoint({"a": 4}, self.at("step-6"))
         with mock.patch.object(Run, "save", _at_version(5)):
             plugin.save_checkpoint({"a": 7}, self.at("step-7"))
-        self.until(plugin._handles[-1].done)
+        self.until(plugin._handles.handles[-1].done)
         with self.assertRaises(holdfast.Conflict):
             plugin.save_checkpoint({"a": 8}, self.at("step-8"))
         self.assertEqual(self.versions(), [5, 6])
@@ -151,7 +151,7 @@ class Fitting(LightningCase):
             plugin.teardown()
         with mock.patch.object(Run, "save", _at_version(5)):
             plugin.save_checkpoint({"a": 6}, self.at("step-6"))
-        self.until(plugin._handles[-1].done)
+        self.until(plugin._handles.handles[-1].done)
         # Its failure arrives when the next save has begun already.
         with mock.patch.object(Saver, "raise_failure"):
             plugin.save_checkpoint({"a": 8}, self.at("step-8"))

@@ -19,8 +19,8 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import holdfast
 import holdfast.hf
+from holdfast._nodes import find_nodes
 from holdfast.errors import HoldfastError
-from holdfast.hf._nodes import find_nodes
 
 
 class Model(torch.nn.Module):

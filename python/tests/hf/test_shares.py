@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unittest
 
+from holdfast._directory_saver import Listing, shares
 from holdfast._tree import FileFacts
-from holdfast.hf._directories import Listing, shares
 
 
 class Shares(unittest.TestCase):

@@ -7,8 +7,8 @@ from typing import Any, Callable, NamedTuple, Optional, TypeVar, cast
 
 import torch.distributed as dist
 
-from .._portable import portable
-from ..errors import InvalidConfig
+from ._portable import portable
+from .errors import InvalidConfig
 
 _T = TypeVar("_T")
 

@@ -6,13 +6,13 @@ import os
 import shutil
 from typing import Any, Mapping, NamedTuple, Optional
 
-from .._attempt import attempt as drawn_attempt
-from .._connect import connect
-from .._tree import FileFacts, Tree, tree_of
-from ..errors import Conflict, HoldfastError, InvalidArgument, NotFound
-from ..handle import Handle
-from ..run import Run
+from ._attempt import attempt as drawn_attempt
+from ._connect import connect
 from ._nodes import Nodes
+from ._tree import FileFacts, Tree, tree_of
+from .errors import Conflict, HoldfastError, InvalidArgument, NotFound
+from .handle import Handle
+from .run import Run
 
 #: Files by their names in the checkpoint.
 Listing = Mapping[str, FileFacts]
