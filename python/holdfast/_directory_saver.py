@@ -94,6 +94,8 @@ class DirectorySaver:
                 buffers=filler,
                 metrics=metrics if index == 0 else None,
                 timeout=timeout,
+                # Without the part of the first node, no node can commit it before an earlier one.
+                in_order=index == 0 and len(self._nodes.leaders) > 1 and bool(self._saved),
             )
             self._saved[version] = _Saved(directory, handle)
 

@@ -333,11 +333,17 @@ class Run:
         metrics: Optional[Mapping[str, float]] = None,
         metadata: Optional[Mapping[str, str]] = None,
         timeout: Optional[float] = None,
+        in_order: bool = False,
     ) -> Handle:
-        """For plugins: ``save`` with the names of empty directories."""
+        """For plugins: ``save`` with the names of empty directories.
+
+        ``in_order``: it is committed after this writer's earlier saves have ended.
+        """
         staged = self._stage(Payload(files, buffers), timeout, room=0)
         # An earlier agent refuses a field that it does not know.
         more: dict[str, Any] = {"directories": directories} if directories else {}
+        if in_order:
+            more["inOrder"] = True
         return self._post(staged, version, {**more, **extras(metrics, metadata)})
 
     def _post(self, staged: Staged, version: int, more: Mapping[str, Any]) -> Handle:

@@ -180,9 +180,9 @@ export class Writer {
     const added = await job.sources.add(files);
     job.addMeta({ metrics, metadata });
     job.sealedWith = sealedWith;
-    const { saveId, version, timeoutMs } = job.facts;
+    const { saveId, version, timeoutMs, inOrder } = job.facts;
     const whole = {
-      ...{ saveId, version: String(version), timeoutMs },
+      ...{ saveId, version: String(version), timeoutMs, inOrder },
       ...{ files: [...job.files, ...added], directories: [...job.directories] },
     };
     await this.#seal(job, { ...whole, ...job.meta, sealed: true });
@@ -253,14 +253,14 @@ export class Writer {
   }
 
   #begin(request: SaveRequest, begunWith: string): SaveJob {
-    const { saveId, files, directories = [], metrics, metadata, timeoutMs } = request;
+    const { saveId, files, directories = [], metrics, metadata, timeoutMs, inOrder } = request;
     const sources = new OpenedSources({
       ...this.#parts.rules,
       stage: this.#parts.stage.pathOf(this.id),
       life: this.join.life,
     });
     const version = toVersion(BigInt(request.version));
-    const facts = { saveId, writerId: this.id, version, timeoutMs, begunWith };
+    const facts = { saveId, writerId: this.id, version, timeoutMs, inOrder, begunWith };
     const hooks: SaveHooks = {
       onChange: (changed) => this.#changed(changed),
       beforeEnd: () => this.#records.remove(saveId),
@@ -303,8 +303,9 @@ export class Writer {
   }
 
   #start(job: SaveJob): void {
+    const earlier = job.facts.inOrder ? this.saves.filter(({ isUnderWay }) => isUnderWay) : [];
     job.seal();
-    this.#queue = this.#queue.then(() => this.#run(job));
+    this.#queue = this.#queue.then(() => this.#run(job, earlier));
   }
 
   /** Never rejects: without the note, the next agent refuses the save. */
@@ -317,8 +318,9 @@ export class Writer {
     }
   }
 
-  async #run(job: SaveJob): Promise<void> {
+  async #run(job: SaveJob, earlier: readonly SaveJob[]): Promise<void> {
     try {
+      await job.waitFor(earlier);
       await job.run(await this.#opened());
     } catch (error) {
       await job.fail(error);

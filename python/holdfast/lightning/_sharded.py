@@ -18,6 +18,7 @@ from torch.distributed.checkpoint.state_dict import (
 from .. import torch as holdfast_torch
 from .._framework_ids import LATEST, version_name
 from ..errors import InvalidArgument, Unsupported
+from ..torch._writer import check_timeout
 from ._places import target_of
 
 # What Lightning keeps besides tensors, as `torch.save` writes it.
@@ -33,12 +34,14 @@ class ModelParallelStrategy(LightningModelParallel):
     returns when all ranks have copied their tensors. The end of ``fit`` waits for the last commit, and
     raises what failed. Lightning's own strategy makes a local directory of a URL.
 
-    ``options``: those of Lightning's, except ``save_distributed_checkpoint``. For FSDP use this with
+    ``save_timeout``: seconds until a save has to be committed; then ``Incomplete`` names the ranks that are
+    missing. ``options``: those of Lightning's, except ``save_distributed_checkpoint``. For FSDP use this with
     ``fully_shard`` in ``configure_model``. The agent is that of the environment (``HOLDFAST_AGENT``).
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, save_timeout: Optional[float] = None, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._save_timeout = None if save_timeout is None else check_timeout(save_timeout)
         if not self._save_distributed_checkpoint:
             raise InvalidArgument(
                 "save_distributed_checkpoint: expected True; False assembles the model on rank 0"
@@ -64,12 +67,14 @@ class ModelParallelStrategy(LightningModelParallel):
             state[_REST] = rest.getvalue()
         name = f"{target.run}/{version_name(target.version)}"
         if self._save is not None:
-            # Of two saves, the later could be committed first, and the earlier would be a Conflict. If it
-            # failed, all ranks hear of it below.
+            # If it failed, all ranks hear of it below.
             self._save.exception()
         self._save = None
         self._save = holdfast_torch.async_save(
-            state, checkpoint_id=name, metadata={"framework": "lightning"}
+            state,
+            checkpoint_id=name,
+            metadata={"framework": "lightning"},
+            timeout=self._save_timeout,
         )
 
     def load_checkpoint(self, checkpoint_path: Any, weights_only: Optional[bool] = None) -> dict[str, Any]:

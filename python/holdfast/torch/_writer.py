@@ -317,11 +317,20 @@ class Writer(StorageWriter):
         if failure is not None:
             raise failure
 
+    def _order(self) -> dict[str, Any]:
+        """Commits a save after the one that is in progress.
+
+        No rank can commit it without the coordinator's part, so that one waits. An earlier agent
+        refuses a field that it does not know.
+        """
+        with self._lock:
+            return {"inOrder": True} if self._writes_records and self._followed else {}
+
     def _post(self, more: Mapping[str, Any]) -> None:
         staged, self._staged = self._staged, None
         assert staged is not None and self._version is not None
         self._begun.add(self._version)
-        self._handle = self._run._post(staged, self._version, more)
+        self._handle = self._run._post(staged, self._version, {**more, **self._order()})
         self._is_unsettled = True
         if self.waits:
             # DCP raises it.

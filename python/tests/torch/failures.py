@@ -19,6 +19,7 @@ from torch.futures import Future
 
 import holdfast.torch as hdcp
 from holdfast._payload import Payload
+from holdfast.run import Run
 from holdfast.torch import _roll_call, _writer
 
 from .mistakes import own
@@ -107,6 +108,23 @@ def load_latest_own(uri: str, size: int) -> Any:
         return [version, state["step"], all(same)]
 
     return caught(do)
+
+
+def saves_in_flight(uri: str, count: int) -> Any:
+    """Two saves in progress, again and again. What each came to, and what was asked of the agent."""
+    asked: list[bool] = []
+    post = Run._post
+
+    def note(run: Run, staged: Any, version: int, more: Any) -> Any:
+        asked.append(bool(more.get("inOrder")))
+        return post(run, staged, version, more)
+
+    answers = []
+    with mock.patch.object(Run, "_post", note):
+        for step in range(1, 2 * count, 2):
+            futures = [hdcp.async_save(own(one), checkpoint_id=f"{uri}/step-{one}") for one in (step, step + 1)]
+            answers += [caught(lambda: future.result(60) and None) for future in futures]
+    return answers, asked
 
 
 def save_without_room(uri: str, step: int, rank: int) -> Any:

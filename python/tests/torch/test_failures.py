@@ -137,6 +137,15 @@ class Failures(WorldCase):
             _flip(path)
         self.assert_latest(self.world, 1, 1)
 
+    def test_two_saves_in_progress_are_committed_in_order(self) -> None:
+        answers = self.world.call("saves_in_flight", uri=self.uri, count=10)
+        for rank, (ended_as, asked) in enumerate(answers):
+            self.assertEqual(ended_as, [OK] * 20)
+            # The part of rank 0 waits, unless the earlier save has ended already.
+            self.assertEqual(any(asked), rank == 0, asked)
+            self.assertFalse(any(asked[::2]), asked)
+        self.assertEqual([one.version for one in self.run_of().versions()], [*range(20, 0, -1)])
+
     def test_a_failure_that_no_later_save_raises_is_logged(self) -> None:
         name, lines = self.world.call("close_after_a_failure", uri=self.uri)[0]
         self.assertEqual(name, "Conflict")

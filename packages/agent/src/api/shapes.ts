@@ -102,6 +102,12 @@ export const saveRequest = z.strictObject({
   metrics: metrics.optional(),
   metadata: metadata.optional(),
   sealed: z.boolean().default(true),
+  inOrder: z
+    .boolean()
+    .optional()
+    .describe(
+      'begins only when the earlier saves of this writer have ended, so it never commits before them',
+    ),
   timeoutMs: z
     .int()
     .min(0)

@@ -3,7 +3,14 @@ import { expect, test } from 'vitest';
 import { OpenedSources } from './open-sources.ts';
 import { SaveJob } from './save-job.ts';
 
-const FACTS = { saveId: '0', writerId: '0', version: 1n, timeoutMs: undefined, begunWith: '' };
+const FACTS = {
+  saveId: '0',
+  writerId: '0',
+  version: 1n,
+  timeoutMs: undefined,
+  inOrder: undefined,
+  begunWith: '',
+};
 
 test('a save that has ended holds neither its files nor its metadata: it is told about for long', async () => {
   const sources = new OpenedSources({ stage: '/none', roots: [], owners: [], life: '' });

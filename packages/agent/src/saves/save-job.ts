@@ -28,12 +28,17 @@ const REACHED_AT: Readonly<Record<SaveGoal, SaveState>> = {
   committed: 'committed',
 };
 
+/** A longer time than any save may take. Timers take no more than 2^31 - 1 ms. */
+const WAIT_MS_MAX = 7 * 24 * 3600 * 1000;
+
 export interface SaveFacts {
   readonly saveId: string;
   readonly writerId: string;
   readonly version: bigint;
   /** From the request on: how long it may take until the commit. */
   readonly timeoutMs: number | undefined;
+  /** It begins when the writer's earlier saves have ended. */
+  readonly inOrder: boolean | undefined;
   /** Hash of the request that began it: repeating it must say the same. */
   readonly begunWith: string;
 }
@@ -156,6 +161,13 @@ export class SaveJob {
   /** Instead of sources: an earlier agent had delivered it. Call it before `seal`. */
   noteDelivered(): void {
     this.#isDeliveredBefore = true;
+  }
+
+  /** Resolves when these have ended, when it is stopped, or when its own time is over. */
+  async waitFor(earlier: readonly SaveJob[]): Promise<void> {
+    const leftMs = this.#leftMs() ?? WAIT_MS_MAX;
+    const untilMs = systemClock.monotonicMs() + leftMs;
+    await Promise.all(earlier.map((one) => one.reached('committed', untilMs, this.#stop.signal)));
   }
 
   /**
