@@ -72,7 +72,7 @@ def async_save(
 
     The agent uploads and commits, also if the trainer ends meanwhile. The future ends with the commit
     or the failure; a thread that only waits for it sets it. The next save raises a failure too, on
-    all ranks. Of two saves in progress, the later is committed after the earlier has ended. A
+    all ranks. If two saves are in progress, the later is committed after the earlier has ended. A
     third waits.
     """
     writer, version = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
