@@ -5,7 +5,7 @@ test('required suites are a comma list; an unknown one is an error that names th
   expect(testConfig({}).requiredSuites).toEqual(new Set());
   expect(testConfig({ HOLDFAST_REQUIRE: 'local,s3' }).requiredSuites).toEqual(new Set(['local', 's3']));
   expect(() => testConfig({ HOLDFAST_REQUIRE: 'local,S3' })).toThrow(
-    'names S3; it is a comma list of local, s3, gcs, azure, etcd, python, frameworks, arm64, browser',
+    'names S3; it is a comma list of local, s3, gcs, azure, etcd, python, frameworks, arm64, browser, prometheus',
   );
 });
 

@@ -6,11 +6,25 @@ import { resolve } from 'node:path';
 import { cacheDir } from '../../scripts/toolchain.mjs';
 
 /** Suites that `HOLDFAST_REQUIRE` can name. */
-const SUITES = ['local', 's3', 'gcs', 'azure', 'etcd', 'python', 'frameworks', 'arm64', 'browser'] as const;
+const SUITES = [
+  'local',
+  's3',
+  'gcs',
+  'azure',
+  'etcd',
+  'python',
+  'frameworks',
+  'arm64',
+  'browser',
+  'prometheus',
+] as const;
 
 export type Suite = (typeof SUITES)[number];
 /** Suites whose store is in a cloud or on an emulator. */
-export type CloudSuite = Exclude<Suite, 'local' | 'etcd' | 'python' | 'frameworks' | 'arm64' | 'browser'>;
+export type CloudSuite = Exclude<
+  Suite,
+  'local' | 'etcd' | 'python' | 'frameworks' | 'arm64' | 'browser' | 'prometheus'
+>;
 
 export interface TestConfig {
   /** Directory for built programs, by version. Absolute. */

@@ -16,6 +16,7 @@ import { ServerUnavailable } from './cached-build.ts';
 import { type Suite, testConfig } from './config.ts';
 import { ETCD_TITLE, etcdProgram } from './etcd-program.ts';
 import { FAKE_GCS, type GoProgram, goProgram, MINIO, TOXIPROXY, VERSITYGW } from './go-program.ts';
+import { PROMETHEUS_TITLE, prometheusPrograms } from './prometheus-program.ts';
 
 interface Need {
   readonly title: string;
@@ -41,6 +42,11 @@ const NEEDS: readonly Need[] = [
   { title: NODE_WHEEL_TITLE, suites: ['python'], find: nodeWheels },
   { title: FRAMEWORKS_TITLE, suites: ['frameworks'], find: frameworksProgram },
   { title: CHROMIUM_TITLE, suites: ['browser'], find: () => chromiumProgram() },
+  {
+    title: PROMETHEUS_TITLE,
+    suites: ['prometheus'],
+    find: async () => (await prometheusPrograms()).prometheus,
+  },
   { title: ARM64_TITLE, suites: ['arm64'], find: () => arm64Machine() },
 ];
 

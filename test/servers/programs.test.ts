@@ -22,6 +22,7 @@ import { describeOnFakeGcs } from './describe-on-gcs.ts';
 import { describeOnMinio } from './describe-on-s3.ts';
 import { ETCD_FILE, ETCD_HOME } from './etcd-program.ts';
 import { FAKE_GCS, MINIO, TOXIPROXY, VERSITYGW } from './go-program.ts';
+import { PROMETHEUS_FILE, PROMETHEUS_HOME } from './prometheus-program.ts';
 
 const RUN_SERVER = 'test/servers/run-server.ts';
 const PREPARE = 'test/servers/prepare.ts';
@@ -209,13 +210,17 @@ describe('where nothing can be built', () => {
       join(ETCD_HOME, ETCD_FILE),
       join(ARM64_HOME, ARM64_FILE),
       join(CHROMIUM_HOME, CHROMIUM_FILE),
+      join(PROMETHEUS_HOME, PROMETHEUS_FILE),
       join(NODE_WHEEL_HOME, NODE_WHEEL_FILES),
     ]) {
       const program = join(directory, 'cache', file);
       mkdirSync(dirname(program), { recursive: true });
       writeFileSync(program, '');
     }
-    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,etcd,python,frameworks,arm64,browser' };
+    const required = {
+      ...env,
+      HOLDFAST_REQUIRE: 'local,s3,gcs,azure,etcd,python,frameworks,arm64,browser,prometheus',
+    };
     const { exitCode, stderr } = await new Program(PREPARE, { env: required }).ended;
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   });

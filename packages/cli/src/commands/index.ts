@@ -13,6 +13,7 @@ import { elasticdlInspect } from './elasticdl-inspect.ts';
 import { elasticdlRepartition } from './elasticdl-repartition.ts';
 import { elect } from './elect.ts';
 import { exportCommand } from './export.ts';
+import { exporter } from './exporter.ts';
 import { fork } from './fork.ts';
 import { fsck } from './fsck.ts';
 import { gc } from './gc.ts';
@@ -53,6 +54,7 @@ export const COMMANDS: readonly Command[] = [
   exportCommand,
   mirror,
   runs,
+  exporter,
   latest,
   list,
   show,

@@ -3,11 +3,11 @@ import { CheckpointError, isStopOf } from '@holdfast/core/contract';
 import type { RunSummary } from '@holdfast/fleet';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { concurrency, maxAge } from '../common-options.ts';
-import { uriFromEnvironment } from '../env.ts';
 import { formatPlural, formatRoughDuration, formatTime, printable } from '../format.ts';
 import { JsonRows, jsonTime } from '../json.ts';
 import { LOOK_TIMEOUT_MS } from '../open-run.ts';
 import { flag, value, valueList } from '../option.ts';
+import { takePlaces } from '../runs/places.ts';
 import { type Prices, parsePrices } from '../runs/prices.ts';
 import { jsonRun } from '../runs/runs-json.ts';
 import { runsLines } from '../runs/runs-text.ts';
@@ -77,13 +77,7 @@ async function runRuns(call: Call): Promise<CommandResult> {
 }
 
 async function requestOf(call: Call): Promise<Request> {
-  const fromEnvironment = uriFromEnvironment(call.env);
-  const uris = call.operands.length > 0 ? call.operands : fromEnvironment === null ? [] : [fromEnvironment];
-  if (uris.length === 0)
-    throw usageError('runs needs a URI', [
-      'usage: holdfast runs URI [URI...] [options]',
-      'HOLDFAST_URI is used if the URI is omitted',
-    ]);
+  const uris = takePlaces(call);
   const priceFile = call.get(prices);
   const order = call.get(sort) ?? 'name';
   if (order === 'cost' && priceFile === undefined)

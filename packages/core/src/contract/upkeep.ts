@@ -123,9 +123,9 @@ export interface UpkeepCalls {
    * the store can resume uploads. A version that was begun a moment ago is not visible yet. Changes
    * nothing. A version that is committed during the call may still be shown.
    *
-   * Requests: at most two for the catalog. Then one list page per 1,000 objects of versions, per
-   * 1,000 uploads in progress, and per 1,000 processes that joined. A committed version costs one
-   * list page, however many objects it has. `NotFound`: there is no run.
+   * Requests: at most two for the catalog. Then one list page per 1,000 versions, per 1,000 objects
+   * of versions that are not committed, per 1,000 uploads in progress, and per 1,000 processes that
+   * joined. `NotFound`: there is no run.
    */
   begun(options?: WaitOptions): Promise<readonly BegunVersion[]>;
   /**

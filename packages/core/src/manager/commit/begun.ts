@@ -4,12 +4,12 @@ import type { CheckpointId, WaitOptions } from '../../contract/checkpoint-manage
 import { CheckpointError } from '../../contract/errors.ts';
 import type { ObjectInfo } from '../../contract/object-store.ts';
 import type { BegunVersion } from '../../contract/upkeep.ts';
-import type { State } from '../../format/index.ts';
+import { parseCheckpointPrefix, type State } from '../../format/index.ts';
 import { chooseReceipts } from '../../plan/assemble.ts';
 import { isUncommittable } from '../../plan/state.ts';
 import type { Head } from '../catalog/index.ts';
 import { listClaims } from '../records/index.ts';
-import { listVersions, type RunContext, readRun } from '../run/index.ts';
+import { type RunContext, readRun } from '../run/index.ts';
 import { describeEach, listRecordedUploads, Traces } from './missing-writers.ts';
 
 export async function begun(run: RunContext, { signal }: WaitOptions): Promise<readonly BegunVersion[]> {
@@ -55,8 +55,8 @@ export async function highestDelivered(
  * Lists the versions of the current lineage and epoch that are above the highest committed version
  * and not abandoned, lowest first.
  *
- * Cost: one list page per 1,000 objects of all versions, and one per 1,000 upload records. For a
- * decided version, pages after its first are skipped.
+ * Cost: one list page per 1,000 versions, one per 1,000 objects of each open version, and one per
+ * 1,000 upload records.
  */
 async function listBegun(
   run: RunContext,
@@ -70,18 +70,32 @@ async function listBegun(
     found.set(id.version, traces);
     return traces;
   };
-  const visit = (object: ObjectInfo, id: CheckpointId | null, storeTimeMs: number) => {
-    const traces = tracesOf(id);
-    traces?.addObject(object, storeTimeMs);
-    return traces !== undefined;
-  };
   const [uploads] = await Promise.all([
     listRecordedUploads(run, signal),
-    listVersions(run, visit, { signal }),
+    listAbove(run, state, signal, ({ key, ...object }, storeTimeMs) =>
+      tracesOf(parseCheckpointPrefix(key))?.addObject({ key, ...object }, storeTimeMs),
+    ),
   ]);
   for (const upload of uploads) tracesOf(upload.id)?.addUpload(upload);
   const listed = [...found].map(([version, traces]) => ({ version, traces }));
   return listed.filter(({ traces }) => !traces.isEmpty).sort((a, b) => (a.version < b.version ? -1 : 1));
+}
+
+/** Lists the objects of versions above the highest committed one. */
+async function listAbove(
+  run: RunContext,
+  { top }: State,
+  signal: AbortSignal | undefined,
+  visit: (object: ObjectInfo, storeTimeMs: number) => void,
+): Promise<void> {
+  for await (const names of run.records.listDirectories?.('', { signal }) ?? []) {
+    for (const name of names) {
+      const version = /^version_([0-9]{1,19})$/.exec(name)?.[1];
+      if (version === undefined || BigInt(version) <= top) continue;
+      for await (const { objects, storeTimeMs } of run.records.list(`${name}/`, { signal }))
+        for (const object of objects) visit(object, storeTimeMs);
+    }
+  }
 }
 
 /** The writers of this checkpoint can still finish it. */

@@ -1,0 +1,157 @@
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { systemClock } from '@holdfast/core/contract';
+import { registerStore } from '@holdfast/stores';
+import { describe, expect, test } from 'vitest';
+import { cli } from '../in-process.ts';
+import { Exporter, serveMetrics } from './exporter.ts';
+import { metricsLines } from './metrics-text.ts';
+
+const PAGE = { text: () => 'page\n' };
+
+function ask(url: string, options: { method?: string; host?: string } = {}) {
+  return new Promise<{ status: number; text: string; type: string }>((resolve, reject) => {
+    const { method = 'GET', host } = options;
+    const asked = request(url, { method, ...(host && { headers: { host } }) }, (answer) => {
+      let text = '';
+      answer.setEncoding('utf8').on('data', (part: string) => {
+        text += part;
+      });
+      answer.on('end', () =>
+        resolve({ status: answer.statusCode ?? 0, text, type: answer.headers['content-type'] ?? '' }),
+      );
+    });
+    asked.on('error', reject).end();
+  });
+}
+
+describe('serveMetrics', () => {
+  test('answers on loopback at /metrics, and refuses other paths, methods and names of this machine', async () => {
+    const { url, close } = await serveMetrics(PAGE, 0);
+    expect(await ask(url)).toEqual({
+      status: 200,
+      text: 'page\n',
+      type: 'text/plain; version=0.0.4; charset=utf-8',
+    });
+    expect((await ask(url.replace('/metrics', '/'))).status).toBe(404);
+    expect((await ask(url, { method: 'POST' })).status).toBe(405);
+    expect((await ask(url, { host: 'evil.example' })).status).toBe(403);
+    expect((await ask(url, { host: 'localhost:1' })).status).toBe(200);
+    await close();
+  });
+
+  test('a port that is taken is refused, and named', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => other.once('listening', resolve));
+    const { port } = other.address() as AddressInfo;
+    await expect(serveMetrics(PAGE, port)).rejects.toMatchObject({
+      code: 'InvalidArgument',
+      message: `port ${port} of 127.0.0.1 is taken by another program; --port takes another one`,
+    });
+    other.close();
+  });
+});
+
+describe('metricsLines', () => {
+  const run = (uri: string) => ({
+    ...{
+      uri,
+      place: 's3://b',
+      name: uri,
+      state: 'ok' as const,
+      problem: null,
+      checkedAtMs: 2000,
+      asOfMs: 1000,
+    },
+    ...{ storeTimeMs: 1000, runId: 'a', seq: 1, latest: null, writerCount: 4, attempt: 'a', lineage: 2 },
+    ...{ epoch: 3, retainedCount: 5, retiringCount: 0, quarantinedCount: 0, storedBytes: 10 },
+    ...{ referencedBytes: null, recentAttemptCount: null, recentFenceCount: null, historySinceMs: null },
+    ...{ verifiedVersion: null, verifiedAtMs: null, savesInProgress: null },
+  });
+  const place = { uri: 's3://b', refreshedAtMs: 3000, refreshDurationMs: 500, failureCount: 0 };
+  const options = { programVersion: '1.2.3', runsMax: 2 };
+
+  test('a value that is not known has no sample; labels are escaped', () => {
+    const lines = [...metricsLines([{ ...place, runs: [run('s3://b/"x"\\\n')] }], options)];
+    expect(lines).toContain('holdfast_stored_bytes{run="s3://b/\\"x\\"\\\\\\n"} 10');
+    expect(lines).toContain('# TYPE holdfast_fenced_total counter');
+    expect(lines.find((line) => line.startsWith('holdfast_fenced_total'))).toMatch(/ 3$/);
+    expect(lines.some((line) => line.includes('holdfast_referenced_bytes'))).toBe(false);
+    expect(lines.some((line) => line.includes('holdfast_missing_writers'))).toBe(false);
+  });
+
+  test('however many runs there are, the number of series is bounded; the others are counted', () => {
+    const runs = Array.from({ length: 50 }, (_, index) => run(`s3://b/${index + 10}`));
+    const lines = [
+      ...metricsLines(
+        [
+          { ...place, runs },
+          { ...place, uri: 's3://c', runs },
+        ],
+        options,
+      ),
+    ];
+    const labels = new Set(lines.flatMap((line) => /run="([^"]*)"/.exec(line)?.[1] ?? []));
+    expect([...labels]).toEqual(['s3://b/10', 's3://b/11']);
+    expect(lines).toContain('holdfast_exporter_runs_omitted 48');
+    const samples = lines.filter((line) => !line.startsWith('#'));
+    expect(new Set(samples).size).toBe(samples.length);
+  });
+});
+
+test('a store that never answers delays neither another place nor a scrape', async () => {
+  registerStore('slowtape', {
+    form: 'slowtape://x',
+    open: async (uri, env) => {
+      const { openStore } = await import('@holdfast/stores');
+      const store = await openStore('memory://slow-tape', env);
+      store.list = async function* (_, options) {
+        await new Promise((_resolve, reject) =>
+          options?.signal?.addEventListener('abort', () => reject(options.signal?.reason)),
+        );
+        yield* [];
+      };
+      return Object.assign(store, { uri });
+    },
+  });
+  await cli('save', import.meta.filename, 'memory://quick', '--version', '4');
+  const stop = new AbortController();
+  const exporter = new Exporter({
+    uris: ['slowtape://x', 'memory://quick'],
+    intervalMs: 1000,
+    runsMax: 10,
+    programVersion: '1',
+    fleet: {},
+    clock: systemClock,
+    onChange: () => undefined,
+  });
+  const running = exporter.run(stop.signal).catch(() => 'stopped');
+  await expect.poll(() => exporter.text()).toContain('holdfast_latest_version{run="memory://quick"} 4');
+  expect(exporter.text()).not.toContain('{run="slowtape');
+  expect(exporter.text()).not.toContain('holdfast_exporter_runs{place="slowtape');
+  stop.abort();
+  expect(await running).toBe('stopped');
+});
+
+describe('exporter', () => {
+  test('--once prints the metrics', async () => {
+    await cli('save', import.meta.filename, 'memory://once', '--version', '9');
+    const { code, stdout } = await cli('exporter', 'memory://once', '--once');
+    expect(code).toBe(0);
+    expect(stdout).toContain('holdfast_latest_version{run="memory://once"} 9\n');
+    expect(stdout).toContain('holdfast_exporter_runs{place="memory://once"} 1\n');
+  });
+
+  test.each([
+    [[], 'exporter needs a URI'],
+    [['ftp://x'], 'the scheme of the URI is unknown'],
+    [['memory://a', 'memory://a'], 'exporter was given a URI twice'],
+    [['memory://a', '--port', '70000'], '"70000" is not a whole number from 0 to 65535'],
+    [['memory://a', '--interval', '1ms'], '"1ms" is too short'],
+    [['memory://a', '--runs-max', '0'], '"0" is not a whole number from 1'],
+    [['memory://a', '--once', '--port', '0'], '--once takes neither --port nor --interval'],
+  ])('%j is refused', async (args, message) => {
+    const { code, stderr } = await cli('exporter', ...args);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+  });
+});
