@@ -13,7 +13,7 @@ import { freePort } from '../servers/start-server.ts';
 import { describeOnPrometheus, type Prometheus, query, startPrometheus } from './prometheus.ts';
 
 const MONITORING = fileURLToPath(new URL('../../docs/monitoring/', import.meta.url));
-const RULES = join(MONITORING, 'alerts.yml');
+const RULES = join(MONITORING, 'alerts.yaml');
 const run = promisify(execFile);
 
 /** Every expression of the dashboard. */
@@ -28,7 +28,7 @@ describeOnPrometheus('the files of docs/monitoring', (programs) => {
   test('promtool accepts the alert rules, and their tests pass', async () => {
     const { stdout } = await run(programs().promtool, ['check', 'rules', RULES]);
     expect(stdout).toContain('SUCCESS: 8 rules found');
-    await run(programs().promtool, ['test', 'rules', 'alerts.test.yml'], { cwd: MONITORING });
+    await run(programs().promtool, ['test', 'rules', 'alerts.test.yaml'], { cwd: MONITORING });
   });
 
   describe('a Prometheus that scrapes the exporter', () => {
