@@ -27,6 +27,7 @@ const LONGEST = [
   'test/e2e/tutorial.test.ts',
   'test/e2e/cli.test.ts',
   'test/cloud/bad-network.test.ts',
+  'test/counts/transfers.test.ts',
 ];
 
 export default class LongestFirst extends BaseSequencer {

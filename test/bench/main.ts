@@ -8,6 +8,7 @@ import { benchAdapters } from './adapters/command.ts';
 import { benchAgent } from './agent.ts';
 import { benchAsync } from './async.ts';
 import { benchCollect } from './collect.ts';
+import { benchCrowd } from './crowd.ts';
 import { benchLocal } from './local-command.ts';
 import { benchMirror } from './mirror.ts';
 import { benchRecords } from './records.ts';
@@ -27,7 +28,7 @@ npm run bench -- local            the local store against dd and cp
 npm run bench -- s3               Holdfast and other clients of S3, on MinIO
 npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away, beside a bare sketch
 npm run bench -- workers          saves of 4 GiB with transfer workers and without: speed, and the main thread's share
-npm run bench -- sizes            saves by size (to 64 GiB), number of files and workers: requests, time, CPU, memory
+npm run bench -- sizes            saves by size (to 64 GiB), number of files, workers, versions and writers: requests, time, CPU, memory
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
 npm run bench -- records          the worst records that there can be: how long until they are read or refused
@@ -41,6 +42,7 @@ npm run bench -- inspect          the structure of a large shard of ElasticDL's
 npm run bench -- async            how long a step is held up by a save beside the training, beside a plain copy
 npm run bench -- agent            trainers in Python that save and load by the agent, beside other clients, on MinIO
 npm run bench -- scale            requests and bytes of one commit: 1 to 100,000 versions, 1 to 1,000,000 files
+npm run bench -- crowd            10,000 writers below one prefix of S3, on paper: time, refused requests, connections
 npm run bench -- start            the command line: its start, and opening a run in each store
 
 all of them:
@@ -60,6 +62,8 @@ s3, client:
   --tls               with a certificate of our own
   --endpoint URL      a server of yours, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_CA_BUNDLE
   --install-peers     install peers from PyPI and npm into the cache first
+sizes:
+  --kinds A,B         only these: size, files, workers, versions, writers
 workers:
   --workers A,B       how many (0,1,2)
   --size A            of each of the 16 files, as in 16MiB (256MiB)
@@ -74,10 +78,14 @@ async:
 scale:
   --versions N        at most (100000)
   --files N           at most, a thousand for each writer (1000000)
+  --writers N         at most, a file each (2000)
   --lone-files N      of one writer (100000)
   --stores A,B        only these: local, MinIO; none if empty
   --stored-files N    in each of those (100000)
   --dir DIR           for those (the directory for temporary files)
+crowd:
+  --writers A,B       how many (1000,10000)
+  --size A            of each, as in 16MiB (1GiB)
 repartition:
   --buffer A          memory that may be used (256MiB)
 adapters:
@@ -104,6 +112,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   inspect: benchInspect,
   async: benchAsync,
   scale: benchScale,
+  crowd: benchCrowd,
   start: benchStart,
 };
 

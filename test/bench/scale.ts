@@ -7,21 +7,9 @@
 import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
 import { crc32c, createCheckpointManager, type RunManager } from '@holdfast/core';
-import type { ObjectStore } from '@holdfast/core/contract';
-import {
-  type CatalogCheckpoint,
-  catalogKey,
-  encodeRecord,
-  manifestKey,
-  payloadKey,
-  receiptKey,
-  type State,
-} from '@holdfast/core/internal/format/index';
-import { committedCheckpoint } from '@holdfast/core/internal/plan/apply-commit';
-import { closePages } from '@holdfast/core/internal/plan/pages';
-import { EMPTY_STATE } from '@holdfast/core/internal/plan/state';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { type Counted, Counter } from './counter.ts';
+import { ENTRY_CHECKPOINTS, fillRun, JOB, METRICS } from './fill-run.ts';
 import { lineChart } from './line-chart.ts';
 import { chosen } from './options.ts';
 import { machineText, markdownTable, publish } from './results.ts';
@@ -29,10 +17,6 @@ import { ofFiles, ofLoneWriter, ofStored, ofWriters, REAL_STORES } from './scale
 
 const MIB = 1024 * 1024;
 const SETTINGS = { bufferBytes: 16 * MIB, partSizeBytesMin: 64 * 1024, deletesPerSecondMax: 1_000_000 };
-const ENTRY_CHECKPOINTS = 1024;
-const METRICS = { loss: 1.2345678901, lr: 0.0001234, 'eval/accuracy': 0.87654321 };
-const RUN_ID = '00000000000000000000000000000000';
-const JOB = 'job';
 
 /** Prints tables and writes `scale.json`, `.md` and a chart. */
 export async function benchScale(args: readonly string[]): Promise<void> {
@@ -113,111 +97,6 @@ export async function ofVersions(count: number): Promise<Counted[]> {
   const policy = { keepLast: count - 200, graceMs: 0 };
   await ask('collect 201', (collector) => collector.admin.collect({ policy, force: true }));
   return counted;
-}
-
-/**
- * A run of `count` live checkpoints of one file each, as if each had been saved. `isCatalogOnly`:
- * without files, manifests and former entries, for readers of the catalog. `commitMs`: the time of
- * a version's commit.
- */
-export async function fillRun(
-  store: ObjectStore,
-  count: number,
-  { isCatalogOnly = false, commitMs = (version: number) => version } = {},
-): Promise<void> {
-  const put = async (key: string, bytes: Uint8Array) => {
-    await store.create(key, bytes, { crc32c: crc32c(bytes) });
-  };
-  let state: State = { ...EMPTY_STATE, epoch: 1, attempt: JOB, worldSize: 1, txnRing: ['t'] };
-  const batch: CatalogCheckpoint[] = [];
-  for (let version = 1; version <= count; version++) {
-    const saved = await put1(isCatalogOnly ? async () => undefined : put, BigInt(version));
-    batch.push({ ...saved, committedAtMs: commitMs(version) });
-    if (batch.length < ENTRY_CHECKPOINTS && version < count) continue;
-    const checkpoints = [...state.checkpoints, ...batch.splice(0)];
-    const latest = checkpoints.at(-1)?.id;
-    const grown = { ...state, checkpoints, latest, top: latest?.version ?? -1n };
-    const closed = closePages(grown, [], {
-      runId: RUN_ID,
-      seq: version,
-      entryCheckpointsMax: ENTRY_CHECKPOINTS,
-    });
-    for (const page of closed.pages) await put(page.key, page.bytes);
-    state = closed.state;
-  }
-  // As in a run of saves, entries precede the newest one. They are never read.
-  for (let seq = isCatalogOnly ? count : Math.max(1, count - 3); seq < count; seq++)
-    await put(catalogKey(seq), new Uint8Array(1));
-  const transaction = {
-    id: 't',
-    kind: 'commit',
-    lineage: 1,
-    epoch: 1,
-    checkpoint: state.latest,
-    checkpoints: [],
-  };
-  const rest = { reason: '', host: '', pid: 0, atMs: 0, attempt: JOB };
-  const entry = { format: undefined, runId: RUN_ID, seq: count, entryId: 'e', parentId: '', state };
-  const { bytes } = encodeRecord('catalog-entry', { ...entry, transaction: { ...transaction, ...rest } });
-  await put(catalogKey(count), bytes);
-  const run = { format: undefined, runId: RUN_ID, policy: undefined, createdAtMs: 0 };
-  await put('run.json', encodeRecord('run', run).bytes);
-}
-
-async function put1(
-  put: (key: string, bytes: Uint8Array) => Promise<void>,
-  version: bigint,
-): Promise<CatalogCheckpoint> {
-  const id = { lineage: 1, epoch: 1, version };
-  const payload = new Uint8Array([Number(version % 256n), 1, 2]);
-  const key = payloadKey({ id, writer: 0, incarnation: 0, nonce: '0f', name: 'a' });
-  await put(key, payload);
-  const sum = crc32c(payload);
-  const partCrc32c = new Uint8Array(4);
-  new DataView(partCrc32c.buffer).setUint32(0, sum);
-  const sizes = { sizeBytes: payload.length, partSizeBytes: MIB };
-  const file = {
-    name: 'a',
-    key,
-    ...sizes,
-    crc32c: sum,
-    partCrc32c,
-    blake3: new Uint8Array(0),
-    mode: 0,
-    mtimeMs: 0,
-  };
-  const share = {
-    writer: 0,
-    incarnation: 0,
-    receiptKey: receiptKey(id, 0, 0),
-    receiptSha256: new Uint8Array(32),
-    taken: undefined,
-    directories: [],
-  };
-  const { bytes, sha256 } = encodeRecord('manifest', {
-    ...{ format: undefined, id, worldSize: 1, writers: [{ ...share, files: [file] }], receipts: [] },
-    ...{ bases: [], metrics: METRICS, metadata: {}, suspicions: [] },
-  });
-  await put(manifestKey(id, sha256), bytes);
-  return committedCheckpoint({
-    ...{
-      kind: 'commit',
-      checkpoint: id,
-      worldSize: 1,
-      writers: [],
-      bases: [],
-      suspicions: [],
-      metrics: METRICS,
-    },
-    ...{
-      manifestKey: manifestKey(id, sha256),
-      manifestSha256: sha256,
-      sizeBytes: 3,
-      fileCount: 1,
-      storedBytes: 3,
-    },
-    atMs: Number(version),
-  });
 }
 
 const LINES = [

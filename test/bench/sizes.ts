@@ -1,7 +1,7 @@
 /**
- * `bench sizes`: what a save takes by the size of its file, by the number of files and by the
- * number of workers. The discarding server receives them. The files are sparse, so that 64 GiB need
- * no room.
+ * `bench sizes`: what a save takes by the size of its file, by the number of files, of workers, of
+ * versions in the run and of writers of the checkpoint. The discarding server receives them. The
+ * files are sparse, so that 64 GiB need no room.
  */
 
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
@@ -9,13 +9,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { openCheckpointManager, openStore } from '@holdfast/stores';
 // @boundaries-ignore it measures the build, as the tests make it
 import { BUILD, runStep } from '../../scripts/steps.ts';
 import type { Counts } from './discard/counter.ts';
 import { type DiscardServer, startDiscardServer } from './discard/process.ts';
+import { fillRun, JOB } from './fill-run.ts';
 import { inNewDirectory } from './in-new-directory.ts';
 import { lineChart } from './line-chart.ts';
-import { positive, say } from './options.ts';
+import { chosen, positive, say } from './options.ts';
 import { machineText, markdownTable, publish } from './results.ts';
 import { GIB, MIB, PATTERN_BYTES, parseShape, type Shape, scaleShape, totalBytes } from './s3/shapes.ts';
 import { median } from './statistics.ts';
@@ -25,29 +27,37 @@ const BY_SIZE = [1, 16, 256, 4096, 65_536].map((mebibytes) => `1x${mebibytes}MiB
 const BY_FILES = [1, 16, 256, 4096].map((count) => `${count}x${4096 / count}MiB`);
 const BY_WORKERS = '16x256MiB';
 const WORKERS = [0, 1, 2, 4, 8];
+const VERSIONS = [1, 100, 10_000];
+const WRITERS = [1, 10, 100, 1000];
+/** What a save of many versions and one of many writers has. */
+const SMALL = '1x1KiB';
 
-const KINDS = ['size', 'files', 'workers'] as const;
+const ACCESS = { AWS_ACCESS_KEY_ID: 'any', AWS_SECRET_ACCESS_KEY: 'any' };
+
+const KINDS = ['size', 'files', 'workers', 'versions', 'writers'] as const;
 type Kind = (typeof KINDS)[number];
 
 const TITLES: Readonly<Record<Kind, string>> = {
   size: 'One file, by its size',
   files: '4 GiB, by the number of files',
   workers: `${BY_WORKERS}, by the number of workers`,
+  versions: 'A file of 1 KiB, by the versions of the run',
+  writers: 'The last save and the commit, with a file of 1 KiB of each writer, by their number',
 };
 
 /** One save. */
 export interface SizesRun extends SaveCost {
   readonly kind: Kind;
   readonly shape: string;
-  readonly workers: number;
+  /** By what its kind says: MiB, files, workers, versions or writers. */
+  readonly size: number;
   readonly counts: Counts;
 }
 
 interface Row {
   readonly kind: Kind;
   readonly shape: Shape;
-  /** -1: as the default chooses. */
-  readonly workers: number;
+  readonly size: number;
 }
 
 /** Prints tables and writes `sizes.json`, `.md` and a chart. */
@@ -57,6 +67,7 @@ export async function benchSizes(args: readonly string[]): Promise<void> {
     options: {
       rounds: { type: 'string', default: '3' },
       'sizes-scale': { type: 'string', default: '1' },
+      kinds: { type: 'string', default: KINDS.join(',') },
       dir: { type: 'string', default: tmpdir() },
       out: { type: 'string' },
       'from-sources': { type: 'boolean', default: false },
@@ -67,7 +78,12 @@ export async function benchSizes(args: readonly string[]): Promise<void> {
   const fromSources = values['from-sources'];
   if (!fromSources && !runStep(BUILD)) throw new Error('the build failed; its own words are above');
   await inNewDirectory(values.dir, async (directory) => {
-    const runs = await measureAll(rowsOf(scale), rounds, directory, fromSources);
+    const runs = await measureAll(
+      rowsOf(chosen('--kinds', values.kinds, KINDS), scale),
+      rounds,
+      directory,
+      fromSources,
+    );
     const conditions = `${machineText()}; sparse files, discarding server on the same machine; ${rounds} rounds, medians`;
     const markdown = markdownOf(conditions, runs);
     const charts = { 'sizes.svg': chartOf(runs) };
@@ -75,17 +91,19 @@ export async function benchSizes(args: readonly string[]): Promise<void> {
   });
 }
 
-function rowsOf(scale: number): Row[] {
-  const row = (kind: Kind, text: string, workers: number): Row => ({
-    kind,
-    shape: scaleShape(parseShape(text), scale),
-    workers,
-  });
-  return [
-    ...BY_SIZE.map((text) => row('size', text, -1)),
-    ...BY_FILES.map((text) => row('files', text, -1)),
-    ...WORKERS.map((workers) => row('workers', BY_WORKERS, workers)),
+function rowsOf(kinds: readonly Kind[], scale: number): Row[] {
+  const shapeOf = (text: string) => scaleShape(parseShape(text), scale);
+  const scaled = (counts: readonly number[]) => [
+    ...new Set(counts.map((count) => Math.max(1, Math.round(count * scale)))),
   ];
+  const ofKind: Readonly<Record<Kind, () => Row[]>> = {
+    size: () => BY_SIZE.map(shapeOf).map((shape) => ({ kind: 'size', shape, size: totalBytes(shape) / MIB })),
+    files: () => BY_FILES.map(shapeOf).map((shape) => ({ kind: 'files', shape, size: shape.fileCount })),
+    workers: () => WORKERS.map((size) => ({ kind: 'workers', shape: shapeOf(BY_WORKERS), size })),
+    versions: () => scaled(VERSIONS).map((size) => ({ kind: 'versions', shape: parseShape(SMALL), size })),
+    writers: () => scaled(WRITERS).map((size) => ({ kind: 'writers', shape: parseShape(SMALL), size })),
+  };
+  return kinds.flatMap((kind) => ofKind[kind]());
 }
 
 async function measureAll(
@@ -103,13 +121,13 @@ async function measureAll(
   const server = await startDiscardServer('s3', patternPath);
   const runs: SizesRun[] = [];
   try {
+    const place = { server, directory, fromSources };
+    for (const row of rows) if (row.kind === 'versions') await fillVersions(row, server);
     for (let round = 0; round < rounds; round++)
       for (const row of rows) {
-        const run = await measure(row, `run-${runs.length}`, { server, directory, fromSources });
+        const run = await measure(row, round, place);
         runs.push(run);
-        say(
-          `round ${round + 1}, ${row.kind}, ${row.shape.name}, workers ${row.workers}: ${(run.wallMs / 1000).toFixed(2)} s`,
-        );
+        say(`round ${round + 1}, ${row.kind}, ${row.size}: ${(run.wallMs / 1000).toFixed(2)} s`);
       }
   } finally {
     await server.close();
@@ -132,56 +150,80 @@ interface Place {
   readonly fromSources: boolean;
 }
 
-async function measure(row: Row, run: string, { server, directory, fromSources }: Place): Promise<SizesRun> {
-  const { kind, shape, workers } = row;
-  const uri = `s3://bench/${run}?endpoint=${encodeURIComponent(server.endpoint)}&region=us-east-1`;
-  const job = { uri, directory: join(directory, shape.name), saveCount: 1 };
+function uriOf({ kind, shape, size }: Row, round: number, { endpoint }: DiscardServer): string {
+  // Each round saves one version more in a run of many.
+  const run = kind === 'versions' ? `versions-${size}` : `${kind}-${shape.name}-${size}-${round}`;
+  return `s3://bench/${run}?endpoint=${encodeURIComponent(endpoint)}&region=us-east-1`;
+}
+
+async function fillVersions(row: Row, server: DiscardServer): Promise<void> {
+  const store = await openStore(uriOf(row, 0, server), ACCESS);
+  await fillRun(store, row.size).finally(() => store.close());
+}
+
+/** The writers before the last one save their files. */
+async function saveAllButLast(uri: string, count: number): Promise<void> {
+  for (let index = 0; index < count - 1; index++) {
+    const writer = { index, count };
+    await using manager = await openCheckpointManager(uri, { env: ACCESS, attempt: JOB, writer });
+    await manager.save({ version: 1, buffers: { [`rank-${index}`]: new Uint8Array(1024) }, noWait: true });
+  }
+}
+
+async function measure(row: Row, round: number, place: Place): Promise<SizesRun> {
+  const { kind, shape, size } = row;
+  const { server, directory } = place;
+  const uri = uriOf(row, round, server);
+  const options = {
+    ...(kind === 'workers' && { workers: size }),
+    ...(kind === 'writers' && { attempt: JOB, writer: { index: size - 1, count: size }, version: 1 }),
+  };
+  if (kind === 'writers') await saveAllButLast(uri, size);
   await server.counts();
-  const cost = await measureSave(workers < 0 ? job : { ...job, workers }, { directory, fromSources });
-  return { kind, shape: shape.name, workers, counts: await server.counts(), ...cost };
+  const job = { uri, directory: join(directory, shape.name), saveCount: 1, ...options };
+  const cost = await measureSave(job, place);
+  return { kind, shape: shape.name, size, counts: await server.counts(), ...cost };
 }
 
 /** The runs of one row, in the order of their rounds. */
 function groupsOf(runs: readonly SizesRun[], kind: Kind): SizesRun[][] {
-  const groups = Map.groupBy(
-    runs.filter((run) => run.kind === kind),
-    ({ shape, workers }) => `${shape} ${workers}`,
-  );
-  return [...groups.values()];
+  const ofKind = runs.filter((run) => run.kind === kind);
+  return [...Map.groupBy(ofKind, ({ size }) => size).values()];
 }
 
 const medianOf = (runs: readonly SizesRun[], value: (run: SizesRun) => number): number =>
   median(runs.map(value));
 
 function markdownOf(conditions: string, runs: readonly SizesRun[]): string {
-  const sections = KINDS.flatMap((kind) => {
+  const measured = KINDS.filter((kind) => runs.some((run) => run.kind === kind));
+  const sections = measured.flatMap((kind) => {
+    const isLarge = kind !== 'versions' && kind !== 'writers';
     const rows = groupsOf(runs, kind).map((group) => {
       const [first] = group;
       const of = (value: (run: SizesRun) => number, digits: number) => medianOf(group, value).toFixed(digits);
       const gib = first === undefined ? 1 : totalBytes(parseShape(first.shape)) / GIB;
       return [
-        kind === 'workers' ? String(first?.workers) : (first?.shape ?? ''),
+        kind === 'size' || kind === 'files' ? (first?.shape ?? '') : String(first?.size),
         of(({ counts }) => counts.requests, 0),
         of(({ wallMs }) => wallMs / 1000, 2),
-        of(({ wallMs }) => gib / (wallMs / 1000), 2),
+        ...(isLarge ? [of(({ wallMs }) => gib / (wallMs / 1000), 2)] : []),
         of(({ cpuMs }) => cpuMs / 1000, 2),
         of(({ peakRssBytes }) => peakRssBytes / MIB, 0),
       ];
     });
-    const head = [kind, 'requests', 'wall s', 'GiB/s', 'CPU s', 'peak RSS MiB'];
+    const head = [kind, 'requests', 'wall s', ...(isLarge ? ['GiB/s'] : []), 'CPU s', 'peak RSS MiB'];
     return [`### ${TITLES[kind]}`, markdownTable(head, rows)];
   });
   return `${[conditions, ...sections].join('\n\n')}\n`;
 }
 
+/** The workers from one on: a logarithm has no 0. */
 function chartOf(runs: readonly SizesRun[]): string {
-  const panel = (title: string, kind: Kind, sizeOf: (shape: Shape) => number) => {
+  const panel = (title: string, kind: Kind) => {
+    const groups = groupsOf(runs, kind).filter(([first]) => (first?.size ?? 0) > 0);
     const line = (label: string, value: (run: SizesRun) => number) => ({
       label,
-      points: groupsOf(runs, kind).map((group) => ({
-        size: sizeOf(parseShape(group[0]?.shape ?? '1x1MiB')),
-        value: medianOf(group, value),
-      })),
+      points: groups.map((group) => ({ size: group[0]?.size ?? 1, value: medianOf(group, value) })),
     });
     return {
       title,
@@ -193,8 +235,13 @@ function chartOf(runs: readonly SizesRun[]): string {
       ],
     };
   };
-  return lineChart('A save to a server that drops the bytes', 'both axes by powers of ten', [
-    panel('one file, by its MiB', 'size', (shape) => totalBytes(shape) / MIB),
-    panel('4 GiB, by the number of files', 'files', ({ fileCount }) => fileCount),
-  ]);
+  const panels = [
+    panel('one file, by its MiB', 'size'),
+    panel('4 GiB, by the number of files', 'files'),
+    panel('1 KiB, by the versions of the run', 'versions'),
+    panel('last of the writers, by their number', 'writers'),
+    panel('4 GiB in 16 files, by workers', 'workers'),
+  ];
+  const drawn = panels.filter(({ lines }) => lines.some(({ points }) => points.length > 0));
+  return lineChart('A save to a server that drops the bytes', 'both axes by powers of ten', drawn);
 }

@@ -136,6 +136,11 @@ interface Job {
   readonly workers?: number;
   /** The last one is measured. */
   readonly saveCount: number;
+  /** Absent: a writer alone, in an attempt of its own. */
+  readonly attempt?: string;
+  readonly writer?: { readonly index: number; readonly count: number };
+  /** Absent: the next. */
+  readonly version?: number;
 }
 
 /** A save in a process of its own. `directory` becomes its home. */

@@ -1,13 +1,14 @@
 /**
- * Counts what this process does with bytes: what the kernel copies for it, what its code copies,
- * allocates and hashes in this thread, and the processor time of this thread. Import it before the
- * engine, which keeps the native functions that it finds.
+ * Counts what this process does with bytes: what the kernel copies for it, and what its code
+ * copies, allocates, hashes and tells workers in this thread. Import it before the engine, which
+ * keeps the native functions that it finds, and start Node with `NODE_FLAGS`.
  */
 
 import { subscribe } from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
+import { getHeapStatistics } from 'node:v8';
 import { MessagePort } from 'node:worker_threads';
 
 /** Smaller pieces belong to records, heads of requests and answers. */
@@ -23,16 +24,18 @@ export interface Counted {
   readonly copiedBytes: number;
   /** Pieces of more than 64 KiB that code in this thread has allocated. */
   readonly allocations: number;
-  /** Bytes in large pieces whose CRC32C this thread has computed. */
+  /** Bytes in large pieces whose CRC32C this thread has computed, and those of BLAKE3. */
   readonly hashedBytes: number;
+  readonly blake3Bytes: number;
   /** Bytes that connections of this thread have sent and received. */
   readonly carriedBytes: number;
-  /** Processor time of this thread and of all. */
-  readonly mainCpuMs: number;
-  readonly cpuMs: number;
+  /** Messages of this thread to others. */
+  readonly messages: number;
+  /** Bytes of objects that code in this thread has made. Each takes time to make and to free. */
+  readonly heapBytes: number;
 }
 
-const done = { copiedBytes: 0, allocations: 0, hashedBytes: 0 };
+const done = { copiedBytes: 0, allocations: 0, hashedBytes: 0, blake3Bytes: 0, messages: 0 };
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
@@ -92,11 +95,24 @@ function watchAll(): void {
   for (const name of ['alloc', 'allocUnsafe', 'allocUnsafeSlow'])
     watch(Buffer, name, ([size]) => allocated(size));
   for (const name of ['Uint8Array', 'ArrayBuffer', 'SharedArrayBuffer'] as const) watchNew(name);
-  watch(MessagePort.prototype, 'postMessage', ([message]) => copied(sizeOfMessage(message)));
-  const native = createRequire(import.meta.resolve('@holdfast/core'))('@node-rs/crc32') as object;
-  watch(native, 'crc32c', ([bytes]) => {
+  watch(MessagePort.prototype, 'postMessage', ([message]) => {
+    done.messages += 1;
+    copied(sizeOfMessage(message));
+  });
+  watchHashes();
+}
+
+function watchHashes(): void {
+  const load = createRequire(import.meta.resolve('@holdfast/core'));
+  watch(load('@node-rs/crc32') as object, 'crc32c', ([bytes]) => {
     if (sizeOf(bytes) >= LARGE_BYTES) done.hashedBytes += sizeOf(bytes);
   });
+  const native = load('@napi-rs/blake-hash') as { Blake3Hasher: { prototype: object } };
+  const blake3 = ([bytes]: unknown[]) => {
+    if (sizeOf(bytes) >= LARGE_BYTES) done.blake3Bytes += sizeOf(bytes);
+  };
+  watch(native, 'blake3', blake3);
+  watch(native.Blake3Hasher.prototype, 'update', blake3);
 }
 
 watchAll();
@@ -112,20 +128,13 @@ function ofKernel(name: string): number {
   return Number(line?.slice(name.length + 2));
 }
 
-function msOf({ user, system }: NodeJS.CpuUsage): number {
-  return (user + system) / 1000;
-}
-
-/** So far. */
+/** Counts so far. `heapBytes` includes what earlier calls have left: free it first. */
 export function counted(): Counted {
-  const { threadCpuUsage } = process as { threadCpuUsage?: () => NodeJS.CpuUsage };
-  if (threadCpuUsage === undefined) throw new Error('this Node does not tell the time of a thread');
   return {
     ...done,
     carriedBytes: sockets.reduce((sum, { bytesRead, bytesWritten }) => sum + bytesRead + bytesWritten, 0),
     readBytes: ofKernel('rchar'),
     writtenBytes: ofKernel('wchar'),
-    mainCpuMs: msOf(threadCpuUsage.call(process)),
-    cpuMs: msOf(process.cpuUsage()),
+    heapBytes: getHeapStatistics().used_heap_size,
   };
 }

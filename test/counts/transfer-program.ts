@@ -1,29 +1,21 @@
 /**
- * Saves a file and memory to a store and restores both, with the given number of workers. The store
- * is a directory, or an S3 that discards what it gets. Prints what each call did. For
- * `transfers.test.ts`, which loads `counters.ts` before this program.
+ * Saves and restores a file, memory and many small files in a store, with the given number of
+ * workers. The store is a directory, or a cloud that discards what it gets. Prints what each call
+ * did. For `transfers.test.ts`, which loads `counters.ts` before this program.
  */
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { openCheckpointManager } from '@holdfast/stores';
+import { ADAPTERS } from '../bench/adapters/adapters.ts';
 import { startDiscardServer } from '../bench/discard/process.ts';
 import { MIB, patternPieces, ROTATION_BYTES } from '../bench/s3/shapes.ts';
+import type { CallCounts, Calls } from './calls.ts';
 import { type Counted, counted } from './counters.ts';
 
-/** What one call did. */
-export interface CallCounts extends Counted {
-  readonly requests: number;
-  readonly connections: number;
-}
-
-export type Calls = Readonly<
-  Record<'first' | 'saveFile' | 'restoreFile' | 'saveMemory' | 'restoreMemory', CallCounts>
->;
-
 const [directory = '', store = '', ...numbers] = process.argv.slice(2);
-const [sizeBytes = 0, workers = 0] = numbers.map(Number);
+const [sizeBytes = 0, smallCount = 0, workers = 0] = numbers.map(Number);
 
 const pattern = Buffer.alloc(4 * MIB);
 for (let at = 0; at < pattern.length; at += 65_536) crypto.getRandomValues(pattern.subarray(at, at + 65_536));
@@ -39,25 +31,29 @@ const file = join(directory, 'file');
 writeFileSync(file, contentOf(1));
 const [memory, other] = [contentOf(2), contentOf(3)] as const;
 const back = { memory: new Uint8Array(sizeBytes), directory: join(directory, 'back') };
+const small = Object.fromEntries(
+  Array.from({ length: smallCount }, (_, index) => [`${index}`, pattern.subarray(index, index + 1000)]),
+);
 
-const server = await startDiscardServer('s3', patternPath);
-const query = new URLSearchParams({ endpoint: server.endpoint, region: 'us-east-1' });
-const uri = store === 's3' ? `s3://bench/run?${query}` : pathToFileURL(join(directory, 'run')).href;
-const env = { AWS_ACCESS_KEY_ID: 'any', AWS_SECRET_ACCESS_KEY: 'any' };
+const adapter = ADAPTERS.find(({ name }) => name === store);
+const server = adapter && (await startDiscardServer(adapter.name, patternPath));
+const uri = server ? adapter.uri(server.endpoint, 'run') : pathToFileURL(join(directory, 'run')).href;
 // A busy machine is slow, and no read is sent twice for it.
 const settings = { workers, hedgeDelayMsMin: 0 };
-const manager = await openCheckpointManager(uri, { env, settings });
+const manager = await openCheckpointManager(uri, { env: adapter?.env ?? {}, settings });
 
 async function counts(call: () => Promise<unknown>): Promise<CallCounts> {
+  globalThis.gc?.();
   const before = counted();
   await call();
   const after = counted();
   const names = Object.keys(after) as (keyof Counted)[];
   const spent = Object.fromEntries(names.map((name) => [name, after[name] - before[name]]));
-  const { requests, connections } = await server.counts();
+  const { requests, connections } = (await server?.counts()) ?? { requests: 0, connections: 0 };
   return { ...(spent as unknown as Counted), requests, connections };
 }
 
+const smallBack = join(directory, 'small');
 const calls: Calls = {
   // Starts workers, and allocates what is used again.
   first: await counts(() => manager.save({ version: 1, buffers: { a: other } })),
@@ -65,8 +61,16 @@ const calls: Calls = {
   restoreFile: await counts(() => manager.restore({ version: 2, to: back.directory })),
   saveMemory: await counts(() => manager.save({ version: 3, buffers: { b: memory } })),
   restoreMemory: await counts(() => manager.restore({ version: 3, to: { b: back.memory } })),
+  // The file has the CRC32C of one that is stored, so it is sent with its BLAKE3.
+  saveKnown: await counts(() => manager.save({ version: 4, files: { a: file } })),
+  saveUnchanged: await counts(() => manager.save({ version: 5, files: { a: file } })),
+  saveSmall: await counts(() => manager.save({ version: 6, buffers: small })),
+  restoreSmall: await counts(() => manager.restore({ version: 6, to: smallBack })),
 };
-const isSame = memory.equals(back.memory) && contentOf(1).equals(readFileSync(join(back.directory, 'a')));
+const isSame =
+  memory.equals(back.memory) &&
+  contentOf(1).equals(readFileSync(join(back.directory, 'a'))) &&
+  Object.entries(small).every(([name, bytes]) => bytes.equals(readFileSync(join(smallBack, name))));
 await manager.close();
-await server.close();
+await server?.close();
 console.log(JSON.stringify({ calls, isSame }));

@@ -3,7 +3,7 @@
 import { crc32c, createCheckpointManager } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { expect, test } from 'vitest';
-import { fillRun } from '../bench/scale.ts';
+import { fillRun } from '../bench/fill-run.ts';
 import { describeInBrowser, openPage, serve, total } from './browser.ts';
 
 const COUNT = 10_000;
