@@ -1,7 +1,7 @@
 /** A client that checks every answer of an agent, and stands for trainers. */
 
 import { randomBytes } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { Agent as HttpAgent, type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { CALLS, type CallName, type CallShape } from '@holdfast/agent/internal/api/calls';
@@ -133,6 +133,14 @@ export class Trainer {
     const path = join(this.stage, `segment-${hex()}`);
     writeFileSync(path, bytes, { mode: 0o600 });
     return { name, source: { path } };
+  }
+
+  /** Names of the records of its sealed saves that have not ended. */
+  sealed(): string[] {
+    return readdirSync(this.stage).filter((name) => {
+      if (!/^seal-\w+\.json$/.test(name)) return false;
+      return JSON.parse(readFileSync(join(this.stage, name), 'utf8')).committed === undefined;
+    });
   }
 
   async begin(version: number, more: Readonly<Record<string, unknown>> = {}): Promise<Answer> {

@@ -1,8 +1,9 @@
 /** `holdfast agent` and `holdfast agent status` as processes, and the recipes of docs/agent.md. */
 
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
+import { createServer as createNetServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -74,6 +75,14 @@ describe('agent status', () => {
     ]);
   });
 
+  test('a second agent at one socket', async () => {
+    const { socket } = await startAgent('one');
+    const { exitCode, stderr } = await start([...HOLDFAST, 'agent', '--socket', socket]).ended;
+    expect(exitCode).toBe(7);
+    expect(stderr).toContain('use that agent, or give this one a socket and a stage of its own');
+    expect(stderr).not.toContain('choose another name');
+  });
+
   test('its log is JSON to the end', async () => {
     const { agent } = await startAgent('log');
     agent.kill('SIGTERM');
@@ -121,6 +130,7 @@ describe('agent status', () => {
       [
         [200, 'hello'],
         [404, '{"error":"no"}'],
+        [200, '{}'],
       ] as const
     ).entries()) {
       const path = join(directory, `other-${index}.sock`);
@@ -130,6 +140,55 @@ describe('agent status', () => {
       expect(refused).toMatchObject({ code: 2, stdout: '' });
       expect(refused.stderr).toContain(`${path} is not the socket of an agent`);
     }
+  });
+});
+
+describe.runIf(process.getuid?.() === 0)('a socket that is not trusted gets no token', () => {
+  const USER = 12_345;
+  test.each<[string, string, (place: string, socket: string) => void]>([
+    [
+      'in a directory of another user',
+      `belongs to user ${USER}, who could`,
+      (place) => chownSync(place, USER, USER),
+    ],
+    ['that another user has made', `belongs to user ${USER}`, (_, socket) => chownSync(socket, USER, USER)],
+    ['in a directory that all may write', 'has mode 0777, so that', (place) => chmodSync(place, 0o777)],
+    [
+      'that all may use',
+      'has mode 0666, so that any user may use it',
+      (place, socket) => {
+        chmodSync(place, 0o755);
+        chmodSync(socket, 0o666);
+      },
+    ],
+  ])('%s', async (name, says, change) => {
+    const place = join(directory, name.replaceAll(' ', '-'));
+    mkdirSync(place, { mode: 0o700 });
+    const socket = join(place, 'a.sock');
+    const token = join(directory, 'a-token');
+    writeFileSync(token, 't'.repeat(20));
+    let count = 0;
+    const server = createNetServer(() => (count += 1));
+    await new Promise<void>((resolve) => server.listen(socket, resolve));
+    change(place, socket);
+    const refused = await status({ HOLDFAST_AGENT_TOKEN_FILE: token }, '--socket', socket);
+    server.close();
+    expect(refused).toMatchObject({ code: 2, stdout: '' });
+    expect(refused.stderr).toContain(says);
+    expect(count).toBe(0);
+  });
+
+  test('of a user that HOLDFAST_AGENT_UID names: it is asked', async () => {
+    const place = join(directory, 'named-user');
+    mkdirSync(place, { mode: 0o700 });
+    const socket = join(place, 'a.sock');
+    const server = await serverAt(socket, 200, '{}');
+    for (const path of [place, socket]) chownSync(path, USER, USER);
+    const asked = await status({ HOLDFAST_AGENT_UID: `${USER}` }, '--socket', socket);
+    const wrong = await status({ HOLDFAST_AGENT_UID: 'me' }, '--socket', socket);
+    server.close();
+    expect(asked.stderr).toContain('does not answer as one');
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('HOLDFAST_AGENT_UID: expected')]);
   });
 });
 

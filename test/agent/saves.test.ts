@@ -1,6 +1,15 @@
 /** What becomes of saves: their states, their durability, and who they belong to. */
 
-import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { FAULTS, refuse, scriptedFaults } from '@holdfast/testkit';
 import { expect, test, vi } from 'vitest';
@@ -124,13 +133,13 @@ test('an agent that stops keeps what is sealed; the next one goes on with it', a
   plans.delete(run);
   const stopped = await agent.stop();
   expect(stopped).toMatchObject({ newest: [], unfinishedCount: 1, resumableCount: 1 });
-  expect(readdirSync(trainer.stage).filter((name) => name.startsWith('seal-'))).toHaveLength(1);
+  expect(trainer.sealed()).toHaveLength(1);
   await agent.start();
   await vi.waitFor(async () => {
     const { status, body } = await agent.call('latest', { query: { uri: run } });
     expect([status, body.version]).toEqual([200, '1']);
   });
-  await vi.waitFor(() => expect(readdirSync(trainer.stage).join()).not.toContain('seal-'));
+  await vi.waitFor(() => expect(trainer.sealed()).toEqual([]));
 });
 
 test('an agent that stops tells no trainer that a sealed save has ended: its segment is still needed', async () => {
@@ -233,8 +242,10 @@ test('a sealed save that cannot go on does not hold up the others of its writer'
     const { body } = await agent.call('versions', { query: { uri: run } });
     expect((body.versions as { version: string }[]).map(({ version }) => version)).toEqual(['3', '1']);
   });
-  await vi.waitFor(() => expect(readdirSync(trainer.stage).join()).not.toContain('seal-'));
-  const told = agent.log.find(({ message }) => message === 'a sealed save is lost');
+  await vi.waitFor(() => expect(trainer.sealed()).toEqual([]));
+  const told = agent.log.find(
+    ({ message }) => message === 'the files of a sealed save have changed, or are gone',
+  );
   expect(told?.details).toMatchObject({ save: lost.body.saveId, version: '2' });
 });
 
@@ -277,19 +288,42 @@ test('when the end of a save is told, no restarted agent goes on with it', async
   expect(readdirSync(trainer.stage).join()).not.toContain('seal-');
 });
 
+/** Versions that retention has left, newest first. */
+async function live(agent: TestAgent, uri: string): Promise<string[]> {
+  const { body } = await agent.call('versions', { query: { uri } });
+  const versions = body.versions as { version: string; state: string }[];
+  return versions.filter(({ state }) => state === 'live').map(({ version }) => version);
+}
+
 test('the rules of an alias are those of its run, whatever a trainer brings', async () => {
   await using agent = new TestAgent();
   const uri = newRun();
   await agent.start({ runs: { prod: { uri, retention: { keepLast: 2, graceMs: 0 } } } });
   const trainer = await agent.trainer('prod', { retention: { keepLast: 1 } });
   for (const version of [1, 2, 3, 4]) await trainer.save(version);
-  await vi.waitFor(async () => {
-    const { body } = await agent.call('versions', { query: { uri: 'prod' } });
-    const live = (body.versions as { version: string; state: string }[]).filter(
-      ({ state }) => state === 'live',
-    );
-    expect(live.map(({ version }) => version)).toEqual(['4', '3']);
+  await vi.waitFor(async () => expect(await live(agent, 'prod')).toEqual(['4', '3']));
+});
+
+test.each<[string, (directory: string) => string]>([
+  ['its URI', (directory) => `file://${directory}/run`],
+  ['its URI with a slash at the end', (directory) => `file://${directory}/run/`],
+  ['a link to its directory', (directory) => `file://${directory}/link/run`],
+])('the rules of an alias hold too if a trainer names the run by %s', async (_, uriIn) => {
+  await using agent = new TestAgent();
+  const directory = join(agent.directory, 'data');
+  mkdirSync(directory);
+  symlinkSync(directory, join(directory, 'link'));
+  const uri = `file://${directory}/run`;
+  await agent.start({ runs: { prod: { uri, retention: { keepLast: 3, graceMs: 0 } } } });
+  await (await agent.trainer('prod')).save(1);
+  const trainer = await agent.trainer(uriIn(directory), {
+    attempt: 'b',
+    retention: { keepLast: 1, graceMs: 0 },
   });
+  for (const version of [2, 3, 4, 5]) await trainer.save(version);
+  // Version 1 is the one that the attempt began with.
+  const isKept = async () => expect(await live(agent, 'prod')).toEqual(['5', '4', '3', '1']);
+  await vi.waitFor(isKept, 20_000);
 });
 
 test('a superseded attempt: its saves are fenced, and it may not join again', async () => {

@@ -204,7 +204,98 @@ describe('what a killed agent left', () => {
       const { body } = await agent.call('latest', { query: { uri: run } });
       expect(body.version).toBe('1');
     });
-    await vi.waitFor(() => expect(existsSync(path) && which === 'seal').toBe(false));
+    await vi.waitFor(() => expect(trainer.sealed()).toEqual([]));
+  });
+
+  describe('a save that was committed', () => {
+    /** A file of the trainer that it has saved, and its repeat after another agent has taken over. */
+    const setUp = async (agent: TestAgent, count = 1) => {
+      const path = join(agent.directory, 'model');
+      writeFileSync(path, 'bytes');
+      const trainer = await agent.trainer(newRun(), { attempt: 'a', count });
+      const order = { saveId: hex(), files: [{ name: 'model', source: { path } }] };
+      return { path, trainer, order, seal: join(trainer.stage, `seal-${order.saveId}.json`) };
+    };
+
+    test.each<[string, (path: string) => void]>([
+      ['removed', (path) => rmSync(path)],
+      ['written to', (path) => writeFileSync(path, 'other bytes')],
+    ])('is committed for the next agent too, if its file was %s since', async (_, change) => {
+      await using agent = await TestAgent.start();
+      const { path, trainer, order } = await setUp(agent);
+      const first = await trainer.save(1, order);
+      expect(first).toMatchObject({ state: 'committed', sizeBytes: 5 });
+      change(path);
+      await agent.stop();
+      await agent.start();
+      expect((await trainer.begin(1, order)).body).toEqual(first);
+      expect(await trainer.ended(order.saveId)).toEqual(first);
+      expect(agent.log.filter(({ message }) => /sealed save/.test(message))).toEqual([]);
+      expect((await trainer.begin(2)).status).toBe(202);
+    });
+
+    test('stays committed if retention has removed the version since', async () => {
+      await using agent = await TestAgent.start();
+      const trainer = await agent.trainer(newRun(), { retention: { keepLast: 1, graceMs: 0 } });
+      const order = { saveId: hex(), files: [trainer.staged('a')] };
+      for (const [version, more] of [
+        [1, order],
+        [2, {}],
+      ] as const)
+        await trainer.save(version, more);
+      await agent.stop();
+      await agent.start();
+      expect((await trainer.begin(1, order)).body).toMatchObject({ state: 'committed', version: '1' });
+    });
+
+    /** As an agent leaves the record that is killed just after the commit, or the delivery. */
+    const unnoted = (seal: string, path: string) => {
+      const { committed: _, save, ...record } = readRecord(seal);
+      const files = [{ name: 'model', source: { path } }];
+      const open = { isDelivered: false, save: { ...(save as object), files } };
+      writeFileSync(seal, JSON.stringify({ ...record, ...open }));
+      rmSync(path);
+    };
+
+    test('is committed if the agent was killed before it could note that', async () => {
+      await using agent = await TestAgent.start();
+      const { path, trainer, order, seal } = await setUp(agent);
+      await trainer.save(1, order);
+      await agent.stop();
+      unnoted(seal, path);
+      await agent.start();
+      expect(await trainer.ended(order.saveId)).toMatchObject({ state: 'committed', error: null });
+    });
+
+    test('waits for other writers if the agent was killed before it could note the delivery', async () => {
+      await using agent = await TestAgent.start();
+      const { path, trainer, order, seal } = await setUp(agent, 2);
+      await trainer.listen();
+      await trainer.begin(1, order);
+      expect((await trainer.ended(order.saveId, 'delivered')).state).toBe('delivered');
+      await agent.stop();
+      unnoted(seal, path);
+      await agent.start();
+      const { uri } = (await agent.call('writer', { path: { writerId: trainer.writerId } })).body;
+      const other = await agent.trainer(uri as string, { attempt: 'a', count: 2, index: 1 });
+      expect((await other.save(1)).state).toBe('committed');
+      expect(await trainer.ended(order.saveId)).toMatchObject({ state: 'committed', error: null });
+    });
+
+    test('says nothing of another save of its version whose file is gone', async () => {
+      await using agent = await TestAgent.start();
+      const { path, trainer, order, seal } = await setUp(agent);
+      await trainer.save(1, order);
+      await agent.stop();
+      const saveId = hex();
+      const record = readFileSync(seal, 'utf8').replaceAll(order.saveId, saveId);
+      const other = join(trainer.stage, `seal-${saveId}.json`);
+      writeFileSync(other, record);
+      unnoted(other, path);
+      await agent.start();
+      expect(await trainer.ended(order.saveId)).toMatchObject({ state: 'committed' });
+      expect(await trainer.ended(saveId)).toMatchObject({ state: 'failed', error: { code: 'NotFound' } });
+    });
   });
 
   describe('a file of the trainer that is saved where it lies', () => {

@@ -20,6 +20,7 @@ import { Figures } from './figures.ts';
 import { FileReads } from './reading/file-reads.ts';
 import { Readers } from './reading/readers.ts';
 import { RestoreJob } from './reading/restore-job.ts';
+import { runPlace } from './run-place.ts';
 import type { SaveJob } from './saves/save-job.ts';
 import type { LeftStage, SealRecord, Stage, WriterRecord } from './staging/stage.ts';
 import { Writer, writerIdOf } from './writer.ts';
@@ -274,11 +275,9 @@ export class Agent {
       if (isGone) await this.stage.remove(writerId);
       return;
     }
-    this.#logger.log('info', 'resumes sealed saves', {
-      writer: writerId,
-      run: join.uri,
-      saves: seals.length,
-    });
+    const saves = seals.filter(({ committed }) => committed === undefined).length;
+    if (saves > 0)
+      this.#logger.log('info', 'resumes sealed saves', { writer: writerId, run: join.uri, saves });
     try {
       const writer = await this.join(join);
       for (const seal of seals) await this.#resumeSave(writer, seal);
@@ -289,17 +288,11 @@ export class Agent {
   }
 
   /** One that cannot continue does not hold up the others. */
-  async #resumeSave(writer: Writer, seal: SealRecord): Promise<void> {
-    try {
-      await writer.resume(seal);
-    } catch (error) {
-      const { saveId: save, version } = seal;
-      this.#logger.log('warn', 'a sealed save is lost', {
-        save,
-        version: String(version),
-        error: String(error),
-      });
-    }
+  async #resumeSave(writer: Writer, { saveId: save, ...seal }: SealRecord): Promise<void> {
+    const lost = await writer.resume({ saveId: save, ...seal });
+    if (lost === undefined) return;
+    const what = 'the files of a sealed save have changed, or are gone';
+    this.#logger.log('warn', what, { save, version: String(seal.version), error: String(lost) });
   }
 
   #note(uri: string, job: SaveJob): void {
@@ -317,13 +310,27 @@ export class Agent {
     return openCheckpointManager(run.uri, {
       ...options,
       // The configuration decides: a trainer must not retire what others keep.
-      retention: run.retention ?? options.retention,
+      retention: run.retention ?? ((await this.#hasOwnRules(run.uri)) ? undefined : options.retention),
       env: this.#env,
       memory: this.#memory,
       throttle: this.#throttle,
       logger: this.#logger,
       process: { host: this.config.host, pid: process.pid },
     });
+  }
+
+  /**
+   * An alias with rules may be of the same run, under another form of its URI. The run then keeps
+   * the rules that it has.
+   */
+  async #hasOwnRules(uri: string): Promise<boolean> {
+    const { urisWithRules } = this.config;
+    if (urisWithRules.length === 0) return false;
+    const place = await runPlace(uri, this.#env);
+    const places = await Promise.all(
+      urisWithRules.map((each) => runPlace(each, this.#env).catch(() => null)),
+    );
+    return places.includes(place);
   }
 
   #assertRunning(): void {

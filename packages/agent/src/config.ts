@@ -90,6 +90,12 @@ export class Config {
     return this.#file.saveBytesPerSecondMax ?? null;
   }
 
+  /** URIs of the aliases whose rules no trainer may change. */
+  get urisWithRules(): readonly string[] {
+    const all = Object.values(this.#file.runs);
+    return all.filter(({ retention }) => retention !== undefined).map(({ uri }) => uri);
+  }
+
   /** The run of a URI or an alias. `Denied`: no trainer of this agent may use it. */
   async resolve(uri: string): Promise<RunConfig> {
     const named = Object.hasOwn(this.#file.runs, uri) ? this.#file.runs[uri] : undefined;
@@ -156,7 +162,7 @@ function splitOnce(text: string, at: string): [string, string | undefined] {
 }
 
 /** The path without links, as far as it exists. */
-async function realPlace(path: string): Promise<string> {
+export async function realPlace(path: string): Promise<string> {
   try {
     return await realpath(path);
   } catch {

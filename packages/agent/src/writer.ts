@@ -9,6 +9,7 @@ import {
   type LocalFiles,
   type RunManager,
   systemClock,
+  toCheckpointError,
   toVersion,
 } from '@holdfast/core';
 import { localFiles } from '@holdfast/local-files';
@@ -16,7 +17,7 @@ import type { SaveRequest, SealRequest, WriterView } from './api/shapes.ts';
 import { OpenedSources, type SourceRules } from './saves/open-sources.ts';
 import { type SaveHooks, SaveJob } from './saves/save-job.ts';
 import { SealRecords } from './saves/seal-records.ts';
-import type { SealRecord, Stage, WriterRecord } from './staging/stage.ts';
+import type { SaveCommit, SealRecord, Stage, WriterRecord } from './staging/stage.ts';
 
 /** Each holds its files open. */
 const OPEN_SAVES_MAX = 64;
@@ -137,24 +138,43 @@ export class Writer {
   }
 
   /**
-   * Goes on with what an earlier agent had sealed. A save whose files have changed meanwhile, or
-   * are gone, has failed: its trainer must hear that, and not begin it anew with other bytes.
+   * Goes on with what an earlier agent had sealed. If its files have changed meanwhile, or are
+   * gone, the store says whether the earlier agent had sent them. If not, the save has failed: its
+   * trainer must hear that, and not begin it anew with other bytes. Resolves to what is wrong with
+   * the files.
    */
-  async resume(record: SealRecord): Promise<void> {
+  async resume(record: SealRecord): Promise<CheckpointError | undefined> {
     const job = this.#begin(record, record.begunWith);
     job.sealedWith = record.sealedWith;
     job.isRecorded = true;
     this.#records.know(record);
-    try {
-      // The sources of a delivered save may have changed: the trainer was told that they may.
-      if (record.isDelivered) job.noteDelivered();
-      else if (record.isSettled) await job.sources.add(record.files);
-      else throw this.#notKnown(record);
-    } catch (error) {
-      await job.fail(error);
-      throw error;
+    if (record.committed) {
+      job.noteCommitted(record.committed);
+      return undefined;
     }
+    const lost = record.isDelivered ? undefined : await this.#openAgain(job, record);
+    // The store knows a delivery by its version.
+    const isOnly = this.saves.every(
+      ({ facts }) => facts.version !== job.facts.version || facts === job.facts,
+    );
+    if (lost && !isOnly) {
+      await job.fail(lost);
+      return lost;
+    }
+    // The sources of a delivered save may have changed: the trainer was told that they may.
+    if (record.isDelivered || lost) job.noteSent(lost);
     this.#start(job);
+    return lost;
+  }
+
+  async #openAgain(job: SaveJob, record: SealRecord): Promise<CheckpointError | undefined> {
+    try {
+      if (!record.isSettled) throw this.#notKnown(record);
+      await job.sources.add(record.files);
+      return undefined;
+    } catch (error) {
+      return toCheckpointError(error);
+    }
   }
 
   /**
@@ -263,11 +283,17 @@ export class Writer {
     const facts = { saveId, writerId: this.id, version, timeoutMs, inOrder, begunWith };
     const hooks: SaveHooks = {
       onChange: (changed) => this.#changed(changed),
-      beforeEnd: () => this.#records.remove(saveId),
+      beforeEnd: (commit) => this.#recordEnd(job, commit),
       // If the record cannot be written, a restarted agent needs the sources again.
       onDelivered: () => this.#records.amend(saveId, { isDelivered: true }),
     };
-    const job = new SaveJob(facts, { files, directories, sources, meta: { metrics, metadata }, hooks });
+    const job: SaveJob = new SaveJob(facts, {
+      files,
+      directories,
+      sources,
+      meta: { metrics, metadata },
+      hooks,
+    });
     this.#saves.set(saveId, job);
     return job;
   }
@@ -286,6 +312,14 @@ export class Writer {
     }
     job.isRecorded = isNamed;
     this.#start(job);
+  }
+
+  #recordEnd({ facts, sealedWith }: SaveJob, committed: SaveCommit | undefined): Promise<void> {
+    const { saveId, begunWith } = facts;
+    if (committed === undefined) return this.#records.remove(saveId);
+    const save = { saveId, version: String(facts.version), files: [], sealed: true };
+    const record = { ...save, isDelivered: true, isSettled: true, begunWith, sealedWith, committed };
+    return this.#records.commit(record);
   }
 
   /** Those outside of the stage: the trainer might write to them. */

@@ -14,6 +14,7 @@ import {
 import type { SaveView, SourceFile } from '../api/shapes.ts';
 import { problemOf } from '../problem.ts';
 import { sleepUntil } from '../sleep-until.ts';
+import type { SaveCommit } from '../staging/stage.ts';
 import type { OpenedSources } from './open-sources.ts';
 import { settle } from './settle.ts';
 
@@ -51,8 +52,11 @@ export interface SaveMeta {
 /** What a save tells its writer. */
 export interface SaveHooks {
   readonly onChange: (job: SaveJob) => void;
-  /** Removes the record by which the next agent would continue, before the end is told. */
-  readonly beforeEnd: () => Promise<void>;
+  /**
+   * Changes the record by which the next agent would continue, before the end is told. Without
+   * `commit` the save has failed.
+   */
+  readonly beforeEnd: (commit?: SaveCommit) => Promise<void>;
   /** Never rejects. */
   readonly onDelivered: () => Promise<void>;
 }
@@ -79,12 +83,11 @@ export class SaveJob {
   #meta: SaveMeta;
   #state: SaveState = 'open';
   #error: CheckpointError | undefined;
-  #id: CheckpointId | undefined;
-  #referencedBytes = 0;
+  #commit: SaveCommit | undefined;
   #missingWriters: readonly number[] = [];
   #isLeftToNext = false;
   #overdue: CheckpointError | undefined;
-  #isDeliveredBefore = false;
+  #sentBefore: { readonly otherwise: CheckpointError | undefined } | undefined;
 
   constructor(
     facts: SaveFacts,
@@ -158,9 +161,19 @@ export class SaveJob {
     this.#become('accepted');
   }
 
-  /** Instead of sources: an earlier agent had delivered it. Call it before `seal`. */
-  noteDelivered(): void {
-    this.#isDeliveredBefore = true;
+  /**
+   * Instead of sources: an earlier agent had delivered it. With `otherwise` it only may have, and
+   * this is the error of the save if it had not. Call it before `seal`.
+   */
+  noteSent(otherwise?: CheckpointError): void {
+    this.#sentBefore = { otherwise };
+  }
+
+  /** Instead of everything else: an earlier agent had committed it, and nothing is told anew. */
+  noteCommitted(commit: SaveCommit): void {
+    this.#commit = commit;
+    this.#state = 'committed';
+    this.#forget();
   }
 
   /** Resolves when these have ended, when it is stopped, or when its own time is over. */
@@ -184,7 +197,7 @@ export class SaveJob {
     if (this.#state !== 'accepted' || this.#isLeftToNext) return;
     this.#become('uploading');
     const { saveId, version } = this.facts;
-    if (this.#isDeliveredBefore) return this.#commitDelivered(manager);
+    if (this.#sentBefore) return this.#commitSent(manager, this.#sentBefore.otherwise);
     const timer = this.#stopWhenOverdue();
     try {
       const result = await manager.save({
@@ -257,8 +270,7 @@ export class SaveJob {
 
   view(): SaveView {
     const { saveId, writerId, version } = this.facts;
-    const { sizeBytes } = this.sources;
-    const id = this.#id;
+    const { id, sizeBytes = this.sources.sizeBytes, referencedBytes = 0 } = this.#commit ?? {};
     return {
       saveId,
       writerId,
@@ -267,7 +279,7 @@ export class SaveJob {
       durability: this.#durability(),
       sizeBytes,
       doneBytes: this.#state === 'committed' ? sizeBytes : sumOf(this.#doneBytes),
-      referencedBytes: this.#referencedBytes,
+      referencedBytes,
       id: id ? { lineage: id.lineage, epoch: id.epoch, version: String(id.version) } : null,
       missingWriters: [...this.#missingWriters],
       error: this.#error ? problemOf(this.#error) : null,
@@ -315,11 +327,12 @@ export class SaveJob {
   }
 
   /**
-   * An earlier agent had delivered it, and the sources may be gone: the receipt is in the store.
+   * The sources may be gone, but the receipt of an earlier agent is in the store. `otherwise`: it
+   * may not be there either.
    */
-  async #commitDelivered(manager: RunManager): Promise<void> {
+  async #commitSent(manager: RunManager, otherwise: CheckpointError | undefined): Promise<void> {
     const { version } = this.facts;
-    this.#become('delivered');
+    if (!otherwise) this.#become('delivered');
     const { signal } = this.#stop;
     try {
       await manager.join();
@@ -331,7 +344,7 @@ export class SaveJob {
       });
       await this.#committed(id, 0);
     } catch (error) {
-      await this.#failed(error, manager);
+      await this.#failed(otherwise ? unlessSent(error, otherwise) : error, manager);
     }
   }
 
@@ -350,9 +363,9 @@ export class SaveJob {
   }
 
   async #committed(id: CheckpointId, referencedBytes: number): Promise<void> {
-    await this.#hooks.beforeEnd();
-    this.#id = id;
-    this.#referencedBytes = referencedBytes;
+    const commit = { id, sizeBytes: this.sources.sizeBytes, referencedBytes };
+    await this.#hooks.beforeEnd(commit);
+    this.#commit = commit;
     this.#missingWriters = [];
     this.#become('committed');
   }
@@ -385,6 +398,15 @@ export class SaveJob {
     this.directories = [];
     this.#meta = {};
   }
+}
+
+/** The error of a save whose sources are lost. The store has said why it is not committed. */
+function unlessSent(said: unknown, otherwise: CheckpointError): CheckpointError {
+  const error = toCheckpointError(said);
+  if (error.code === 'NotFound') return otherwise; // this trainer has not delivered the version
+  if (error.status !== 'temporary') return error;
+  const message = `${otherwise.message}; it is not known whether an earlier agent had sent it before: ${error.message}`;
+  return new CheckpointError('OutcomeUnknown', message, { cause: error });
 }
 
 function stateOf(error: CheckpointError, stop: AbortSignal): SaveState {

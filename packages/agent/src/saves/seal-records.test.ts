@@ -76,3 +76,21 @@ test('an agent that stops leaves the records to the next one', async () => {
   await records.amend('1', { isSettled: true });
   expect([...stage.inStage]).toEqual([]);
 });
+
+test('records of commits stay, and the oldest of many are removed', async () => {
+  const inStage = new Set<string>();
+  const stage = {
+    seal: async (_: string, { saveId }: SealRecord) => void inStage.add(saveId),
+    unseal: async (_: string, saveId: string) => void inStage.delete(saveId),
+  };
+  const committed = { id: { lineage: 1, epoch: 1, version: 1n }, sizeBytes: 1, referencedBytes: 0 };
+  const records = new SealRecords(stage, 'w');
+  records.know({ ...RECORD, saveId: 'of an earlier agent', committed });
+  inStage.add('of an earlier agent');
+  await records.add(RECORD);
+  for (let count = 0; count < 63; count += 1)
+    await records.commit({ ...RECORD, saveId: `${count}`, committed });
+  expect([inStage.size, inStage.has('of an earlier agent')]).toEqual([65 - 1, true]);
+  await records.commit({ ...RECORD, saveId: 'last', committed });
+  expect([inStage.size, inStage.has('of an earlier agent'), inStage.has('0')]).toEqual([64, false, true]);
+});

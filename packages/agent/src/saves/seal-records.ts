@@ -5,10 +5,18 @@
 
 import type { SealRecord, Stage } from '../staging/stage.ts';
 
+/**
+ * A trainer hears of a commit at once, or asks for it when it has connected again. Until then it
+ * may repeat the save. It waits for few saves at a time.
+ */
+const COMMITTED_KEPT = 64;
+
 export class SealRecords {
   readonly #stage: Pick<Stage, 'seal' | 'unseal'>;
   readonly #writerId: string;
   readonly #records = new Map<string, SealRecord>();
+  /** Ids of committed saves whose records are in the stage, oldest first. */
+  readonly #committed: string[] = [];
   #turn: Promise<void> = Promise.resolve();
   #isClosed = false;
 
@@ -25,7 +33,8 @@ export class SealRecords {
 
   /** An earlier agent has written it. */
   know(record: SealRecord): void {
-    this.#records.set(record.saveId, record);
+    if (record.committed) this.#committed.push(record.saveId);
+    else this.#records.set(record.saveId, record);
   }
 
   /**
@@ -42,7 +51,22 @@ export class SealRecords {
     });
   }
 
-  /** The save ends. Never rejects. */
+  /**
+   * The save is committed. The record stays for a while: the next agent answers with it if the
+   * trainer repeats the save, whose sources may be gone. Never rejects: if the record cannot be
+   * written, the next agent asks the store.
+   */
+  commit(record: SealRecord): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#records.delete(record.saveId);
+      await this.#stage.seal(this.#writerId, record);
+      this.#committed.push(record.saveId);
+      for (const old of this.#committed.splice(0, this.#committed.length - COMMITTED_KEPT))
+        await this.#stage.unseal(this.#writerId, old);
+    });
+  }
+
+  /** The save has failed. Never rejects. */
   remove(saveId: string): Promise<void> {
     return this.#inTurn(async () => {
       this.#records.delete(saveId);

@@ -254,5 +254,6 @@ function servedByOther(path: string): CheckpointError {
 }
 
 function taken(path: string, what: string): CheckpointError {
-  return new CheckpointError('AlreadyExists', `${path} ${what}`, { context: { path } });
+  const advice = ['use that agent, or give this one a socket and a stage of its own'];
+  return new CheckpointError('AlreadyExists', `${path} ${what}`, { context: { path, advice } });
 }

@@ -7,7 +7,7 @@
 import { lstat, mkdir, readdir, readFile, realpath, rename, rm, statfs, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import process from 'node:process';
-import { CheckpointError, systemRandom } from '@holdfast/core/contract';
+import { CheckpointError, type CheckpointId, jsonReady, systemRandom } from '@holdfast/core/contract';
 import { errnoOf, fileError, linuxProcesses, type Processes, processOfText } from '@holdfast/local-files';
 import * as z from 'zod';
 import { joinRequest, type SaveRequest, type StageView, saveRequest } from '../api/shapes.ts';
@@ -28,6 +28,14 @@ const sealRecord = z.strictObject({
   /** Hash of the request that began it, and of the one that sealed it if that was another one. */
   begunWith: z.string(),
   sealedWith: z.string().optional(),
+  /** Its end. The record has no files any more. */
+  committed: z
+    .strictObject({
+      id: z.strictObject({ lineage: z.int(), epoch: z.int(), version: z.string() }),
+      sizeBytes: z.int(),
+      referencedBytes: z.int(),
+    })
+    .optional(),
 });
 const bootRecord = z.strictObject({ id: z.string(), host: z.string() });
 const writerRecord = z.strictObject({
@@ -37,11 +45,19 @@ const writerRecord = z.strictObject({
   boot: bootRecord.optional(),
 });
 
+/** How a save was committed. */
+export interface SaveCommit {
+  readonly id: CheckpointId;
+  readonly sizeBytes: number;
+  readonly referencedBytes: number;
+}
+
 export interface SealRecord extends SaveRequest {
   readonly isDelivered: boolean;
   readonly isSettled: boolean;
   readonly begunWith: string;
   readonly sealedWith?: string | undefined;
+  readonly committed?: SaveCommit | undefined;
 }
 export type WriterRecord = z.infer<typeof writerRecord>['join'];
 type Boot = z.infer<typeof bootRecord>;
@@ -50,6 +66,7 @@ type Boot = z.infer<typeof bootRecord>;
 export interface LeftStage {
   readonly writerId: string;
   readonly join: WriterRecord;
+  /** First those that are committed, each group by version. */
   readonly seals: readonly SealRecord[];
   /**
    * Saves that were sealed before the machine started anew. Their bytes were in memory or on the
@@ -129,9 +146,9 @@ export class Stage {
 
   /** From now on a restarted agent finishes the save. */
   async seal(writerId: string, record: SealRecord): Promise<void> {
-    const { isDelivered, isSettled, begunWith, sealedWith, ...save } = record;
-    const content = { format: 1, save, isDelivered, isSettled, begunWith, sealedWith };
-    await this.#write(writerId, sealName(save.saveId), content);
+    const { isDelivered, isSettled, begunWith, sealedWith, committed, ...save } = record;
+    const content = { format: 1, save, isDelivered, isSettled, begunWith, sealedWith, committed };
+    await this.#write(writerId, sealName(save.saveId), jsonReady(content));
   }
 
   async unseal(writerId: string, saveId: string): Promise<void> {
@@ -189,13 +206,15 @@ export class Stage {
       if (!name.startsWith('seal-') || !name.endsWith('.json')) continue;
       const seal = await readRecord(`${directory}/${name}`, sealRecord);
       if (seal === null) continue;
-      const { format: _, save, ...rest } = seal;
+      const { format: _, save, committed: end, ...rest } = seal;
       const isLost = hasRestarted && !rest.isDelivered;
-      (isLost ? lost : seals).push({ ...save, ...rest });
+      const committed = end && { ...end, id: { ...end.id, version: BigInt(end.id.version) } };
+      (isLost ? lost : seals).push({ ...save, ...rest, committed });
     }
-    seals.sort((a, b) => (BigInt(a.version) < BigInt(b.version) ? -1 : 1));
+    const ended = seals.filter(({ committed }) => committed !== undefined).sort(byVersion);
+    const open = seals.filter(({ committed }) => committed === undefined).sort(byVersion);
     const isGone = hasRestarted || ((await this.isCertainlyGone(join)) ?? false);
-    return { writerId, join, seals, lost, isGone };
+    return { writerId, join, seals: [...ended, ...open], lost, isGone };
   }
 
   /** `OtherAgent`: it was another machine. */
@@ -274,6 +293,10 @@ async function readRecord<Shape extends z.ZodType>(
     if (error instanceof SyntaxError || errnoOf(error) === 'ENOENT') return null;
     throw error;
   }
+}
+
+function byVersion(a: SealRecord, b: SealRecord): number {
+  return BigInt(a.version) < BigInt(b.version) ? -1 : 1;
 }
 
 function sealName(saveId: string): string {

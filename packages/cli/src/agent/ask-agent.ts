@@ -2,29 +2,48 @@
 
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
+import type { StatusView } from '@holdfast/agent';
 import { CheckpointError, ERROR_CODES, type ErrorCode } from '@holdfast/core/contract';
 import { fileError } from '@holdfast/local-files';
 import type { JsonObject } from '../json.ts';
 import type { Environment } from '../sourced.ts';
+import { assertTrustedSocket } from './trusted-socket.ts';
 
 const TIMEOUT_MS = 10_000;
 
 /**
  * The answer to a GET. `Unavailable`: no agent answers. `Denied`, `InvalidConfig`: it demands
- * another token. `InvalidArgument`: another program answers.
+ * another token. `InvalidConfig`: another user could be behind the socket, so nothing is sent to it.
+ * `InvalidArgument`: another program answers.
  */
 export async function askAgent(socketPath: string, path: string, env: Environment): Promise<JsonObject> {
+  assertTrustedSocket(socketPath, env);
   const token = readToken(env['HOLDFAST_AGENT_TOKEN_FILE']);
   const { status, text } = await get(socketPath, path, token ? { authorization: `Bearer ${token}` } : {});
   const answer = parse(text);
-  if (answer === undefined || (status !== 200 && !isProblem(answer))) {
-    const message = `${socketPath} is not the socket of an agent: it does not answer as one`;
-    throw new CheckpointError('InvalidArgument', message, { context: { path: socketPath } });
-  }
+  if (answer === undefined || (status !== 200 && !isProblem(answer))) throw noAgentThere(socketPath);
   if (status === 200) return answer;
   const { code, message } = answer as unknown as Problem;
   const advice = status === 401 ? ['set HOLDFAST_AGENT_TOKEN_FILE to the file with its token'] : undefined;
   throw new CheckpointError(code, `the agent at ${socketPath} refuses: ${message}`, { context: { advice } });
+}
+
+/** What an agent does. Errors as of `askAgent`. */
+export async function agentStatus(socketPath: string, env: Environment): Promise<StatusView & JsonObject> {
+  const answer = await askAgent(socketPath, '/v1/status', env);
+  const { writers, newest, stage, memory } = answer;
+  const isOfAgent = [writers, newest].every(Array.isArray) && [stage, memory].every(isObject);
+  if (!isOfAgent) throw noAgentThere(socketPath);
+  return answer as StatusView & JsonObject;
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null;
+}
+
+function noAgentThere(path: string): CheckpointError {
+  const message = `${path} is not the socket of an agent: it does not answer as one`;
+  return new CheckpointError('InvalidArgument', message, { context: { path } });
 }
 
 interface Problem {

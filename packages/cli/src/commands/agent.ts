@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path';
-import type { RunningAgent, StatusView, Stopped } from '@holdfast/agent';
+import type { RunningAgent, Stopped } from '@holdfast/agent';
 import type { Logger } from '@holdfast/core/contract';
 import { statusText } from '../agent/status-text.ts';
 import type { Call, Command, CommandResult } from '../command.ts';
@@ -123,7 +123,7 @@ function jsonLogger(call: Call): Logger {
 
 async function showStatus(call: Call, socketPath: string): Promise<CommandResult> {
   // HTTP costs the other commands time when they start.
-  const { askAgent } = await import('../agent/ask-agent.ts');
-  const json = await askAgent(socketPath, '/v1/status', call.env);
-  return { text: statusText(json as unknown as StatusView, call.style), json };
+  const { agentStatus } = await import('../agent/ask-agent.ts');
+  const status = await agentStatus(socketPath, call.env);
+  return { text: statusText(status, call.style), json: status };
 }
