@@ -178,7 +178,7 @@ describe.runIf(process.getuid?.() === 0)('a socket that is not trusted gets no t
     expect(count).toBe(0);
   });
 
-  test('of a user that HOLDFAST_AGENT_UID names: it is asked', async () => {
+  test('a socket of the user that HOLDFAST_AGENT_UID names is asked', async () => {
     const place = join(directory, 'named-user');
     mkdirSync(place, { mode: 0o700 });
     const socket = join(place, 'a.sock');

@@ -208,7 +208,7 @@ describe('what a killed agent left', () => {
   });
 
   describe('a save that was committed', () => {
-    /** A file of the trainer that it has saved, and its repeat after another agent has taken over. */
+    /** A file that the trainer saves, and repeats after another agent has taken over. */
     const setUp = async (agent: TestAgent, count = 1) => {
       const path = join(agent.directory, 'model');
       writeFileSync(path, 'bytes');

@@ -13,7 +13,7 @@ const TIMEOUT_MS = 10_000;
 
 /**
  * The answer to a GET. `Unavailable`: no agent answers. `Denied`, `InvalidConfig`: it demands
- * another token. `InvalidConfig`: another user could be behind the socket, so nothing is sent to it.
+ * another token. `InvalidConfig`: another user could be behind the socket, so nothing is sent.
  * `InvalidArgument`: another program answers.
  */
 export async function askAgent(socketPath: string, path: string, env: Environment): Promise<JsonObject> {
