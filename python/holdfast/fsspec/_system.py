@@ -6,6 +6,7 @@ import io
 import itertools
 import os
 import re
+import threading
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, Iterator, NoReturn, Optional
@@ -13,7 +14,6 @@ from typing import Any, Iterator, NoReturn, Optional
 from fsspec import AbstractFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.implementations.local import LocalFileSystem
-from fsspec.transaction import Transaction
 
 from .._framework_ids import LATEST, SCHEME, Place, place_of, url, version_name, without_scheme
 from .._run_pool import Options, runs
@@ -24,27 +24,12 @@ from ..run import Run
 from ._dcp import METADATA, METADATA_TMP, files_named_by, refuse_other_ranks
 from ._entries import directory_entry, empty_directories, entries_in, file_entry, is_visible
 from ._pending import Key, PendingFile, commit, pending
+from ._transaction import VersionsTransaction
 
 _DCP_FILE = re.compile(r"^__\d+_\d+\.distcp$")
 # Options that all its file systems take.
 _OF_FSSPEC = {"asynchronous", "listings_expiry_time", "loop", "max_paths", "use_listings_cache"}
 _owners = itertools.count()
-
-
-class _Commit(Transaction):  # type: ignore[misc]
-    """Commits each version that was written in the block. A version is complete at its end."""
-
-    fs: Any
-
-    def complete(self, commit: bool = True) -> None:
-        fs: HoldfastFileSystem = self.fs
-        files = list(self.files)
-        self.files.clear()
-        fs._intrans = False
-        fs._transaction = None
-        self.fs = None
-        if commit:
-            fs._commit_all(files)
 
 
 class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
@@ -55,8 +40,9 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     A version is committed as a whole, so a program has to say when it is complete. DCP does so when it
     renames ``.metadata.tmp``. Others write in ``with fs.transaction:``, whose end commits. Outside of
-    one, ``open`` refuses files that are not DCP's (``Unsupported``). Until the commit the files are in
-    the memory of this process. One process writes a version; for several use ``holdfast.torch``.
+    one, ``open`` refuses files that are not DCP's (``Unsupported``). A file system has one transaction
+    at a time: another one, nested or of another thread, is ``Unsupported``, and the first continues.
+    Until the commit the files are in the memory of this process. One process writes a version; for several use ``holdfast.torch``.
 
     ``agent``, ``start``, ``attempt``, ``timeout``: as for ``holdfast.connect``.
 
@@ -67,7 +53,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
     protocol = SCHEME
     cachable = True
     root_marker = ""
-    transaction_type = _Commit
+    transaction_type = VersionsTransaction
 
     def __init__(
         self,
@@ -83,6 +69,8 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         super().__init__(**more)
         self._options = Options(agent, start, attempt, timeout)
         self._owner = next(_owners)
+        #: Held while a transaction is in progress.
+        self._one_transaction = threading.Lock()
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -93,6 +81,20 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
     @classmethod
     def _parent(cls, path: str) -> str:
         return without_scheme(path).rpartition("/")[0]
+
+    @property
+    def transaction(self) -> Any:
+        """The transaction in progress, else a new one, which has not begun."""
+        current = self._transaction
+        return self.transaction_type(self) if current is None else current
+
+    def start_transaction(self) -> Any:
+        transaction = self.transaction
+        transaction.start()
+        return transaction
+
+    def end_transaction(self) -> None:
+        self.transaction.complete()
 
     @property
     def fsid(self) -> str:

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import Any
 from unittest import mock
@@ -213,6 +214,56 @@ class Writing(FsspecCase):
         with self.fs.transaction:
             self.fs.pipe(self.at("step-2", "b"), b"b")
         self.assertEqual([path[-8:] for path in self.fs.find(self.base)], ["step-2/b"])
+
+    def test_a_transaction_within_another_is_refused_and_the_outer_one_continues(self) -> None:
+        step, fs = self.at("step-30"), self.fs
+        begin = (fs.start_transaction, lambda: fs.transaction.__enter__(), fs.transaction.start)
+        with fs.transaction:
+            fs.pipe(f"{step}/a", b"1")
+            for begin_again in (*begin, fs.transaction.start):
+                with self.assertRaisesRegex(holdfast.Unsupported, "transaction .* is in progress"):
+                    begin_again()
+            fs.pipe(f"{step}/c", b"3")
+        self.assertEqual([path[-1] for path in fs.find(step)], ["a", "c"])
+        with self.assertRaises(holdfast.Unsupported), fs.transaction:
+            fs.pipe(self.at("step-31", "a"), b"1")
+            with fs.transaction:
+                self.fail("the block began")
+        self.assertFalse(fs.exists(self.at("step-31")))
+
+    def test_a_transaction_of_a_second_thread_is_refused_or_has_a_file_system_of_its_own(self) -> None:
+        def refused() -> None:
+            with self.assertRaisesRegex(holdfast.Unsupported, "in this thread or another"), self.fs.transaction:
+                self.fail("the block began")
+
+        def independent() -> None:
+            fs: Any = fsspec.filesystem("holdfast")
+            with fs.transaction:
+                fs.pipe(self.at("step-41", "b"), b"2")
+
+        def joins() -> None:
+            self.fs.pipe(self.at("step-42", "c"), b"3")
+
+        with ThreadPoolExecutor(1) as thread:
+            with self.fs.transaction:
+                thread.submit(refused).result()
+                thread.submit(independent).result()
+                self.assertTrue(self.fs.exists(self.at("step-41", "b")))
+                self.fs.pipe(self.at("step-42", "a"), b"1")
+                thread.submit(joins).result()
+            self.assertEqual(len(self.fs.find(self.at("step-42"))), 2)
+
+    def test_a_transaction_that_has_ended_ends_no_later_one_and_may_begin_again(self) -> None:
+        first = self.fs.start_transaction()
+        self.fs.pipe(self.at("step-1", "a"), b"1")
+        self.fs.end_transaction()
+        self.fs.end_transaction()
+        with self.fs.transaction:
+            first.complete()
+            self.fs.pipe(self.at("step-2", "a"), b"2")
+        with first:
+            self.fs.pipe(self.at("step-3", "a"), b"3")
+        self.assertEqual(len(self.fs.ls(self.base)), 3)
 
     def test_what_was_removed_in_a_transaction_is_not_committed(self) -> None:
         with self.fs.transaction:
