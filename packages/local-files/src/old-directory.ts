@@ -5,15 +5,18 @@ import { CheckpointError, isRunFile, type TargetOptions, throwIfAborted } from '
 import { errnoOf } from './errno.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { protectionOf } from './protected-directory.ts';
-import { noteLine } from './target-note.ts';
+import { madeDirectoryLine, noteLine } from './target-note.ts';
 import { type TreeEntry, walkTree } from './tree.ts';
 
 export interface OldDirectory {
-  /** Links and special files count as files. */
+  /** Links and special files count as files, and so do empty directories that are foreign. */
   readonly fileCount: number;
-  /** Files that no Holdfast target wrote, or that were changed since. */
+  /**
+   * Files that no Holdfast target wrote, or that were changed since, and empty directories that no
+   * target made.
+   */
   readonly foreignCount: number;
-  /** One of these foreign files. */
+  /** One of them; a directory with a '/' at its end. */
   readonly example?: string | undefined;
 }
 
@@ -44,20 +47,33 @@ export async function lookAtOld(
   const found = { fileCount: 0, foreignCount: 0, example: undefined as string | undefined };
   const check = () => throwIfAborted(ownership.signal);
   let entries: TreeEntry[] = [];
+  // A directory comes before its contents, so the entry behind it tells whether it is empty.
+  let last: TreeEntry | undefined;
+  const take = (entry: TreeEntry) => entries.push(entry) === STATS_AT_A_TIME;
+  const isForeignAndEmpty = (next?: TreeEntry) =>
+    last?.kind === 'directory' &&
+    !next?.name.startsWith(`${last.name}/`) &&
+    ownership.isOwn === undefined &&
+    !ownership.made.has(madeDirectoryLine(last.name));
   const count = async () => {
     const areForeign = await Promise.all(
       entries.map((entry) => isForeign(fileSystem, path, entry, ownership)),
     );
     found.fileCount += entries.length;
     found.foreignCount += areForeign.filter(Boolean).length;
-    found.example ??= entries.find((_, index) => areForeign[index])?.name;
+    const example = entries.find((_, index) => areForeign[index]);
+    found.example ??= example && `${example.name}${example.kind === 'directory' ? '/' : ''}`;
     entries = [];
   };
-  for await (const entry of walkTree(fileSystem, path, { missing: 'skip', check })) {
-    const { name } = entry;
+  for await (const entry of walkTree(fileSystem, path, { missing: 'skip', withDirectories: true, check })) {
+    const { name, kind } = entry;
+    if (last && isForeignAndEmpty(entry) && take(last)) await count();
+    last = entry;
+    if (kind === 'directory') continue;
     if (isRunFile(`${path}/${name}`)) throw never(named, `is a run, or holds one: it has ${name}`);
-    if (entries.push(entry) === STATS_AT_A_TIME) await count();
+    if (take(entry)) await count();
   }
+  if (last && isForeignAndEmpty()) take(last);
   await count();
   return found;
 }

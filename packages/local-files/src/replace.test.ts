@@ -33,7 +33,7 @@ import {
   type Restore,
   restore,
 } from './replacing.testing.ts';
-import { inspectTarget } from './target.ts';
+import { inspectTarget, openTarget } from './target.ts';
 
 eachInNewDirectory();
 
@@ -68,6 +68,12 @@ describe('replace: true', () => {
     ['one that was written to', () => put('ckpt/a', 'A'), 1],
     ['one of another size', () => put('ckpt/a', 'longer'), 1],
     ['one that another program has put there', () => touch(join(directory, 'a'), -1000), 1],
+    ['an empty directory', () => mkdirSync(join(directory, 'sub/mine')), 1],
+    [
+      'empty directories only',
+      () => ['x/y', 'z'].map((name) => mkdirSync(join(directory, name), { recursive: true })),
+      2,
+    ],
     ['a link', () => symlinkSync('a', join(directory, 'link')), 1],
     ['a name that is not UTF-8', () => writeFileSync(nameOfBytes(), ''), 1],
     ['no note', () => rmSync(join(parent, hidden('.made-0')[0]!)), 2],
@@ -89,6 +95,21 @@ describe('replace: true', () => {
     await restore({ replace: true, files: ['d'] });
     expect(files()).toEqual(['d']);
   });
+  it('replaces directories that a target made, also those that are empty now', async () => {
+    const target = await openTarget(directory);
+    await target.makeDirectory?.({ name: 'empty/inner' });
+    const sink = await target.open({ name: 'sub/a', sizeBytes: 0 });
+    await sink.close();
+    await target.publish();
+    rmSync(join(directory, 'sub/a'));
+    await restore({ replace: true, files: ['b'] });
+    expect(readdirSync(directory)).toEqual(['b']);
+    mkdirSync(join(directory, 'mine'));
+    await expect(restore({ replace: true })).rejects.toThrow(
+      `${directory} holds 1 empty directory that Holdfast did not put there, or that changed since, such as "mine/"`,
+    );
+  });
+
   const nameOfBytes = () => Buffer.concat([Buffer.from(`${directory}/`), Buffer.from([0xff])]);
 
   it('an old directory that cannot be removed is told of, and tried again by the next restore', async () => {

@@ -129,8 +129,13 @@ export class StagingDirectory {
 
   /** Absolute paths, parents after their children. */
   directories(): readonly string[] {
-    const below = [...this.#written.keys()].filter((directory) => directory !== '');
-    return [...below.reverse().map((directory) => `${this.#place.path}/${directory}`), this.#place.path];
+    const below = [...this.directoryNames()].reverse();
+    return [...below.map((directory) => `${this.#place.path}/${directory}`), this.#place.path];
+  }
+
+  /** Names of all directories except the root. */
+  directoryNames(): readonly string[] {
+    return [...this.#written.keys()].filter((directory) => directory !== '');
   }
 
   /** Each name with what was noted about the file. */

@@ -1,7 +1,8 @@
 /**
  * A note beside a target, `.name.holdfast-….made-0`, lists the files that the target wrote: size,
- * modification time and name of each. A later target uses it to recognise the files that belong to
- * Holdfast: those that still match their line. Without a readable note no file is recognised.
+ * modification time and name of each. It also lists the directories that it made. A later target
+ * uses it to recognise what belongs to Holdfast: files that still match their line, and empty
+ * directories with a line. Without a readable note nothing is recognised.
  */
 
 import { constants } from 'node:fs';
@@ -24,6 +25,10 @@ export interface MadeFile {
 
 export function noteLine(name: TreeEntry['name'], { size, mtimeNs }: MadeFile): string {
   return `${size} ${mtimeNs} ${name}`;
+}
+
+export function madeDirectoryLine(name: TreeEntry['name']): string {
+  return `made ${name}`;
 }
 
 /**

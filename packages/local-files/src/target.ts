@@ -46,7 +46,7 @@ import {
   siblingOf,
 } from './siblings.ts';
 import { StagingDirectory } from './staging-directory.ts';
-import { directoryLine, NOTE_ENDING, noteLine, writeNote } from './target-note.ts';
+import { directoryLine, madeDirectoryLine, NOTE_ENDING, noteLine, writeNote } from './target-note.ts';
 
 /** What a test can replace, besides the system calls. */
 export interface TargetSurroundings {
@@ -146,7 +146,11 @@ async function unlessGone(looking: Promise<OldDirectory | null>): Promise<OldDir
 function assertReplaced(path: string, old: OldDirectory, replace: TargetOptions['replace']): void {
   const { foreignCount, example } = old;
   if (foreignCount === 0 || replace === 'everything') return;
-  const what = `${foreignCount === 1 ? '1 file' : `${foreignCount} files`} that Holdfast did not put there`;
+  const [one, many] = example?.endsWith('/')
+    ? ['empty directory', 'files and empty directories']
+    : ['file', 'files'];
+  const count = foreignCount === 1 ? `1 ${one}` : `${foreignCount} ${many}`;
+  const what = `${count} that Holdfast did not put there`;
   const message = `${path} holds ${what}, or that changed since, such as ${JSON.stringify(example)}`;
   throw new CheckpointError('TargetExists', message, { context: { path, foreignCount } });
 }
@@ -252,7 +256,8 @@ class DirectoryTarget implements RestoreTarget {
     const { fileSystem, sibling, staging, options } = this.#parts;
     if (options.isOwn !== undefined) return;
     const note = `${sibling}${NOTE_ENDING}`;
-    const lines = Array.from(staging.files(), ([name, file]) => noteLine(name, file));
+    const files = Array.from(staging.files(), ([name, file]) => noteLine(name, file));
+    const lines = [...files, ...staging.directoryNames().map(madeDirectoryLine)];
     const about = directoryLine(await staging.inode());
     await writeNote(fileSystem, note, [about, ...lines]).catch(() =>
       fileSystem.unlink(note).catch(() => undefined),

@@ -193,8 +193,8 @@ export interface LocalFiles {
    *
    * `TargetExists`: the path is not a directory (context `replaceable`: false). Or the directory is
    * not empty, and `replace` does not allow the loss of all its files (context `foreignCount`: the
-   * number of files that may not be lost). `InvalidArgument`: the directory is one of those that
-   * are never replaced, even if empty, or it lies in a run.
+   * number of files and empty directories that may not be lost). `InvalidArgument`: the directory
+   * is one of those that are never replaced, even if empty, or it lies in a run.
    */
   openTarget(directory: string, options?: TargetOptions): Promise<RestoreTarget>;
 }
