@@ -92,7 +92,7 @@ const CALLS: readonly Row[] = [
   [
     'restore',
     (m, o) => m.restore(o),
-    { ...VERSION_OR_LATEST, to: NEEDED, only: LIST, mtimes: FLAG, replace: FLAG, onCorrupt: OPTIONAL },
+    { ...VERSION_OR_LATEST, to: NEEDED, only: OPTIONAL, mtimes: FLAG, replace: FLAG, onCorrupt: OPTIONAL },
     NEEDED,
     { to: { a: new Uint8Array(9) } },
   ],
@@ -113,7 +113,7 @@ const CALLS: readonly Row[] = [
       ...{
         to: ['space'],
         replace: FLAG,
-        from: LIST,
+        from: OPTIONAL,
         prefix: [...OPTIONAL, 'empty', 'space'],
         also: LIST,
         fileBytesMax: OPTIONAL,

@@ -101,6 +101,20 @@ describe('a checkpoint of many files', () => {
     expect(await failure(manager.restore({ to: target, only: ['w4/x*'] }))).toMatch(
       /^NotFound: no file matches "w4\/x\*"; there are: .*\(50 in all\)/,
     );
+    for (const only of [
+      ['nope', 'w1/part-01'],
+      ['w1/part-01', 'w4/x*', 'nope'],
+    ]) {
+      names.length = 0;
+      const first = only.find((glob) => glob !== 'w1/part-01');
+      expect(await failure(manager.restore({ to: target, only }))).toContain(
+        `NotFound: no file matches "${first}"; there are: `,
+      );
+      expect(names).toEqual([]);
+    }
+    expect(await failure(manager.restore({ to: target, only: [] }))).toBe(
+      'InvalidArgument: only is an array; it takes at least one',
+    );
     expect(await failure(manager.restore({ to: { 'w9/x': new Uint8Array(1) } }))).toContain('no file "w9/x"');
   });
 

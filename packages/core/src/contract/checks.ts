@@ -92,6 +92,14 @@ export function listOf(each: Rule): Rule {
   };
 }
 
+/** A list that is not empty. */
+export function someOf(each: Rule): Rule {
+  return (name, value) => {
+    if (Array.isArray(value) && value.length === 0) throw notAccepted(name, value, 'at least one');
+    listOf(each)(name, value);
+  };
+}
+
 /** Plain data: names with a value each. */
 export function recordOf(each: Rule): Rule {
   return (name, value) => {

@@ -12,7 +12,8 @@ export interface ExportTensorsOptions extends WaitOptions {
   /** Which contents of a non-empty directory may be lost. Default: nothing. */
   replace?: Replace | undefined;
   /**
-   * Only tensors in files of the checkpoint that match one of these globs, as `only` of `restore`.
+   * Only tensors in files of the checkpoint that match one of these globs, at least one, as `only`
+   * of `restore`. `NotFound`: one of them matches nothing.
    * Default: all files whose names end in `.safetensors` or `.distcp`.
    */
   from?: readonly string[] | undefined;

@@ -21,7 +21,7 @@ export interface RestoreOptions extends WaitOptions {
   to: RestoreDestination;
   /**
    * Only files and empty directories that match one of these globs (`*`, `**`, `?`, `[abc]`,
-   * `{a,b}`); an empty list: all. No match at all is `NotFound`.
+   * `{a,b}`), at least one. `NotFound`: one of them matches nothing, as a misspelt name does.
    */
   only?: readonly string[] | undefined;
   /**

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { matcherOf } from './globs.ts';
+import { chooserOf, matcherOf } from './globs.ts';
 
 describe('globs', () => {
   test.each([
@@ -27,5 +27,14 @@ describe('globs', () => {
   test('the worst that is accepted ends', () => {
     expect(matcherOf(['*a*a*a*b'])('a'.repeat(200))).toBe(false);
     expect(matcherOf(['**/a/**/a/**/b'])('a/'.repeat(200))).toBe(false);
+  });
+
+  test('a chooser knows the first glob that matched nothing', () => {
+    const chooser = chooserOf(['./a', '*.pt', 'b', 'b']);
+    expect(chooser.unused()).toBe('./a');
+    expect(['a', 'x.pt', 'y.pt', 'c'].map(chooser.matches)).toEqual([true, true, true, false]);
+    expect(chooser.unused()).toBe('b');
+    expect(chooser.matches('b')).toBe(true);
+    expect(chooser.unused()).toBeUndefined();
   });
 });

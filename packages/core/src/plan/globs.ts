@@ -20,6 +20,28 @@ export function matcherOf(globs: readonly string[]): (name: string) => boolean {
   return picomatch([...globs], { dot: true, nonegate: true, noextglob: true });
 }
 
+/** Chooses names by globs. */
+export interface Chooser {
+  /** Whether the name matches one of the globs. */
+  matches(name: string): boolean;
+  /** The first glob that no name so far has matched. */
+  unused(): string | undefined;
+}
+
+/** `InvalidArgument`: as in `assertQuick`. */
+export function chooserOf(globs: readonly string[]): Chooser {
+  const isChosen = matcherOf(globs);
+  const unused = new Map(globs.map((glob) => [glob, matcherOf([glob])]));
+  return {
+    matches(name) {
+      if (!isChosen(name)) return false;
+      for (const [glob, matches] of unused) if (matches(name)) unused.delete(glob);
+      return true;
+    },
+    unused: () => unused.keys().next().value,
+  };
+}
+
 /** `InvalidArgument`: the glob would take too long with some names. */
 export function assertQuick(glob: string): void {
   const parts = glob.split('/');

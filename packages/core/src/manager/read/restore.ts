@@ -18,7 +18,7 @@ import {
   toReference,
 } from '../../format/index.ts';
 import { refersToReceipts } from '../../plan/file-lists.ts';
-import { matcherOf } from '../../plan/globs.ts';
+import { chooserOf } from '../../plan/globs.ts';
 import { chooseCheckpoint, nameStarts, nextOlder, noMatch, requireLive } from '../../plan/select.ts';
 import { totalBytes } from '../../plan/stored-file.ts';
 import { bufferTarget, type DownloadItem } from '../../transfer/index.ts';
@@ -157,8 +157,8 @@ interface Chosen {
 
 /**
  * The files and empty directories that match the globs or, with buffers as destination, the files
- * by name. `undefined`: all are wanted, and too many to hold at once. `NotFound`: nothing matches,
- * or a named file does not exist. Reads only the records that may hold such names.
+ * by name. `undefined`: all are wanted, and too many to hold at once. `NotFound`: a glob matches
+ * nothing, or a named file does not exist. Reads only the records that may hold such names.
  */
 async function chooseFiles(
   run: RunContext,
@@ -167,11 +167,11 @@ async function chooseFiles(
   { to, only, signal }: RestoreOptions & { readonly signal: AbortSignal },
 ): Promise<Chosen | undefined> {
   const named = typeof to === 'string' || isTarget(to) ? undefined : Object.keys(to);
-  const globs = only?.length ? only : undefined;
-  if (!named && !globs && refersToReceipts(manifest)) return undefined;
-  const matches = globs ? matcherOf(globs) : () => true;
+  if (!named && !only && refersToReceipts(manifest)) return undefined;
+  const chooser = only && chooserOf(only);
+  const matches = (name: string) => chooser?.matches(name) ?? true;
   const isNamed = new Set(named);
-  const starts = named ?? (globs && nameStarts(globs));
+  const starts = named ?? (only && nameStarts(only));
   const found: FileRecord[] = [];
   const directories: DirectoryRecord[] = [];
   const others: string[] = [];
@@ -184,8 +184,11 @@ async function chooseFiles(
     if (isFirst && !named) directories.push(...said.directories.filter(({ name }) => matches(name)));
   }
   const chosen = named ? inOrder(found, named).filter(({ name }) => matches(name)) : found;
-  if (chosen.length + directories.length > 0 || !globs) return { files: chosen, directories };
-  throw noMatch(globs, [...found.map(({ name }) => name), ...others].slice(0, NAMES_TOLD_MAX), fileCount);
+  const unused = chooser?.unused();
+  if (!only || unused === undefined) return { files: chosen, directories };
+  const isNothing = chosen.length + directories.length === 0;
+  const some = [...found.map(({ name }) => name), ...others].slice(0, NAMES_TOLD_MAX);
+  throw noMatch(isNothing ? only : [unused], some, fileCount);
 }
 
 /** `NotFound`: the checkpoint has no file of that name. */

@@ -6,7 +6,7 @@ import { CheckpointError } from '../../contract/errors.ts';
 import type { ExportTensorsOptions } from '../../contract/exporting.ts';
 import type { FileRecord } from '../../format/index.ts';
 import type { ArchivedPart } from '../../plan/distcp.ts';
-import { matcherOf } from '../../plan/globs.ts';
+import { chooserOf, matcherOf } from '../../plan/globs.ts';
 import type { FoundTensor } from '../../plan/joined-tensors.ts';
 import { isSafetensors } from '../../plan/safetensors.ts';
 import type { RunContext } from '../run/index.ts';
@@ -46,7 +46,7 @@ export async function findTensors(
   const read = await atATime(safetensors, FILES_AT_ONCE, (file) => tensorsIn(run, file, { signal }));
   const shapes = chosen.shapeRecord ? await readShapes(run, chosen.shapeRecord, { signal }) : new Map();
   // Holdfast checks when it saves that all parts are there; only a choice of files can lack some.
-  if (shapes === null && from?.length)
+  if (shapes === null && from)
     throw new CheckpointError(
       'Unsupported',
       'its metadata.json is too large to tell whether the chosen files hold all parts; export from all files',
@@ -71,7 +71,8 @@ async function chooseFiles(
   slices: AsyncIterable<{ readonly files: readonly FileRecord[] }>,
   { from, also = [] }: Options,
 ): Promise<Chosen> {
-  const isRead = from?.length ? matcherOf(from) : (name: string) => isSafetensors(name) || isDistcp(name);
+  const chooser = from && chooserOf(from);
+  const isRead = (name: string) => chooser?.matches(name) ?? (isSafetensors(name) || isDistcp(name));
   const globs = also.map((glob) => ({ glob, matches: matcherOf([glob]), count: 0 }));
   const records = new Map<string, FileRecord>();
   const copied: FileRecord[] = [];
@@ -86,12 +87,10 @@ async function chooseFiles(
       if (isDistcpMetadata(file.name)) metadata.push(file);
       if (isShapeRecord(file)) shapeRecord = file;
     }
-  const unused = globs.find(({ count }) => count === 0);
-  if (unused) throw nothingFound(`no file of the checkpoint matches ${shown(unused.glob)}`);
+  const unused = chooser?.unused() ?? globs.find(({ count }) => count === 0)?.glob;
+  if (unused !== undefined) throw nothingFound(`no file of the checkpoint matches ${shown(unused)}`);
   if (records.size > 0) return { records, copied, shapeRecord, metadata };
-  throw nothingFound(
-    `no file of the checkpoint ${from?.length ? 'matches' : 'is a .safetensors or .distcp file'}`,
-  );
+  throw nothingFound('no file of the checkpoint is a .safetensors or .distcp file');
 }
 
 async function tensorsIn(
