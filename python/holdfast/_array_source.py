@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, Callable, NamedTuple, Optional
 
 from . import _dtypes
+from ._arguments import shown
 from ._tensors import without_memory
 from .errors import InvalidArgument, Unsupported
 
@@ -59,6 +61,53 @@ def optional_module(name: str) -> Any:
         return import_module(name)
     except ImportError:
         return None
+
+
+def numpy_array(name: str, value: object, why: str) -> Any:
+    """NumPy's view of an array. ``InvalidArgument``: NumPy finds no elements. See ``with_numpy``."""
+    numpy = with_numpy(name, why)
+    try:
+        return numpy.asarray(value)
+    except Exception as error:
+        raise InvalidArgument(
+            f"array {name!r} {why}, and NumPy cannot read it: {error}"
+        ) from None
+
+
+class Interface(NamedTuple):
+    """An ``__array_interface__``."""
+
+    typestr: str
+    shape: tuple[int, ...]
+    #: In bytes. ``None``: C order.
+    strides: Optional[tuple[int, ...]]
+    #: ``None``: the elements are in a buffer.
+    address: Optional[int]
+    is_readonly: bool
+    has_mask: bool
+
+
+def interface_of(name: str, value: Any) -> Interface:
+    """``InvalidArgument``: it does not follow the protocol."""
+    given: Any = value.__array_interface__
+    try:
+        typestr, shape = given["typestr"], tuple(index(side) for side in given["shape"])
+        strides, data = given.get("strides"), given.get("data")
+        if strides is not None:
+            strides = tuple(index(step) for step in strides)
+        is_sound = isinstance(typestr, str) and len(typestr) > 1
+        if not is_sound or len(shape if strides is None else strides) != len(shape):
+            raise ValueError
+        address, is_readonly = data if isinstance(data, tuple) else (None, False)
+        if isinstance(data, tuple):
+            address = 0 if address is None else index(address)
+        has_mask = given.get("mask") is not None
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise InvalidArgument(
+            f"array {name!r}: expected an __array_interface__ with a typestr, a shape, strides of the "
+            f"same length, and data as (address, is_readonly), got {shown(given)}"
+        ) from None
+    return Interface(typestr, shape, strides, address, bool(is_readonly), has_mask)
 
 
 def checked_address(name: str, value: object, address: int, size: int) -> int:

@@ -14,12 +14,15 @@ from ._array_source import (
     CopyInto,
     checked_address,
     count_of,
+    interface_of,
     is_contiguous,
+    numpy_array,
     raw_copy,
     unknown_type,
     with_numpy,
 )
 from ._tensors import not_in_memory, require_memory, require_plain_tensor, unresolved_marks
+from ._views import holds_objects, view_of
 from .errors import InvalidArgument
 
 def find_array(name: str, value: Any) -> ArraySource:
@@ -41,14 +44,12 @@ def find_array(name: str, value: Any) -> ArraySource:
         return dlpack_array(name, value)
     if hasattr(value, "__cuda_array_interface__"):
         raise not_in_memory(name, "a GPU")
-    try:
-        view = memoryview(value)
-    except TypeError:
-        raise InvalidArgument(
-            f"array {name!r} is of type {_type_name(value)}, which is no array; "
-            "accepted are NumPy arrays, CPU tensors, and objects with __dlpack__ or the buffer "
-            "protocol"
-        ) from None
+    view = view_of(
+        f"array {name!r}",
+        value,
+        f"array {name!r} is of type {_type_name(value)}, which is no array; accepted are NumPy "
+        "arrays, CPU tensors, and objects with __dlpack__ or the buffer protocol",
+    )
     return _buffer(name, view)
 
 
@@ -84,30 +85,27 @@ def _tensor(name: str, tensor: Any) -> ArraySource:
 
 
 def _numpy_like(name: str, value: Any) -> ArraySource:
-    interface: dict[str, Any] = value.__array_interface__
+    interface = interface_of(name, value)
     is_of_numpy = type(value).__module__.partition(".")[0] == "numpy"
-    if interface.get("mask") is not None or (is_of_numpy and hasattr(value, "mask")):
+    if interface.has_mask or (is_of_numpy and hasattr(value, "mask")):
         raise InvalidArgument(f"array {name!r} is masked; pass value.filled(…) or value.data")
-    typestr: str = interface["typestr"]
+    typestr, shape = interface.typestr, interface.shape
     if typestr[1:2] == "O":
-        raise InvalidArgument(
-            f"array {name!r} holds Python objects; pass an array of numbers, or pickle it into "
-            "a buffer"
-        )
+        raise holds_objects(f"array {name!r}")
     dtype_name = str(getattr(getattr(value, "dtype", None), "name", ""))
     dtype = _dtypes.of_numpy(typestr, dtype_name)
     if dtype is None:
         raise unknown_type(name, dtype_name or typestr)
-    shape = tuple(int(side) for side in interface["shape"])
     if min(shape, default=0) < 0:
         raise InvalidArgument(f"array {name!r} has the shape {list(shape)}; no side can be negative")
+    if interface.address is None:
+        # NumPy takes its elements from a buffer. Its array of them has an address.
+        return _numpy_like(name, numpy_array(name, value, "has no address in __array_interface__"))
     item_bytes = _dtypes.ITEM_BYTES[dtype]
     is_little = item_bytes == 1 or typestr[0] in "<|"
-    is_row = is_contiguous(shape, interface.get("strides"), item_bytes)
-    data = interface.get("data")
-    if is_little and is_row and isinstance(data, tuple):
+    if is_little and is_contiguous(shape, interface.strides, item_bytes):
         size = count_of(shape) * item_bytes
-        address = checked_address(name, value, int(data[0] or 0), size)
+        address = checked_address(name, value, interface.address, size)
         return ArraySource(dtype, shape, raw_copy(value, address, size))
     why = "is big-endian" if not is_little else "is not contiguous"
     return ArraySource(dtype, shape, _by_numpy(name, value, dtype, why))
@@ -116,9 +114,9 @@ def _numpy_like(name: str, value: Any) -> ArraySource:
 def _by_numpy(name: str, value: Any, dtype: str, why: str) -> CopyInto:
     """Copies elements that are not in the order or byte order of the file, in one pass."""
     numpy = with_numpy(name, why)
+    source = numpy_array(name, value, why)
 
     def copy_into(target: memoryview) -> None:
-        source = numpy.asarray(value)
         known = _dtypes.NUMPY_TYPES.get(dtype)
         there = numpy.dtype(known) if known else source.dtype
         numpy.copyto(numpy.ndarray(source.shape, there, buffer=target), source, casting="equiv")
@@ -130,8 +128,6 @@ def _buffer(name: str, view: memoryview) -> ArraySource:
     order, letters = _split_format(view.format)
     dtype = _dtypes.of_buffer(letters, view.itemsize)
     if dtype is None:
-        if letters == "O":
-            raise InvalidArgument(f"array {name!r} holds Python objects; pass an array of numbers")
         raise unknown_type(name, view.format)
     shape = tuple(view.shape or ())
     if view.itemsize > 1 and order == "big":

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any, Callable, Optional, Protocol, Union, runtime_checkable
 
+from ._arguments import check_path, check_timeout, shown
 from .errors import Conflict, InvalidArgument, ProtocolError, TimedOut
 
 STORE_KEY = "holdfast/attempt"
@@ -51,7 +52,7 @@ def attempt(group: Any = None, *, carry: Optional[Carry] = None, timeout: float 
     - a path in a directory that all ranks see, new for each incarnation. Rank 0 makes the file.
 
     ``timeout``: seconds to wait for the file. ``Conflict``: the file is of an earlier incarnation.
-    ``TimedOut``: rank 0 has not made it.
+    ``TimedOut``: rank 0 has not made it. ``OSError``: it cannot be made or read.
     """
     given = os.environ.get("HOLDFAST_ATTEMPT")
     if given:
@@ -75,13 +76,16 @@ def attempt(group: Any = None, *, carry: Optional[Carry] = None, timeout: float 
         assert drawn is not None
         return drawn
     if isinstance(carry, (str, os.PathLike)):
-        return _by_file(os.fspath(carry), drawn, timeout)
+        check_timeout(timeout)
+        if timeout is None:
+            raise InvalidArgument("timeout: expected seconds, got None")
+        return _by_file(check_path("carry", carry), drawn, timeout)
     if isinstance(carry, StoreLike):
         return _by_store(carry, drawn)
     if callable(carry):
         return _checked(carry(drawn))
     raise InvalidArgument(
-        f"carry: expected a function, a store with set and get, or a path, got {carry!r}"
+        f"carry: expected a function, a store with set and get, or a path, got {shown(carry)}"
     )
 
 
@@ -102,7 +106,7 @@ def _rank_and_size(group: Any) -> tuple[int, int]:
         try:
             rank, size = (int(number.__index__()) for number in group)
         except (TypeError, ValueError, AttributeError):
-            raise InvalidArgument(f"group: expected (rank, size), got {group!r}") from None
+            raise InvalidArgument(f"group: expected (rank, size), got {shown(group)}") from None
         return _checked_rank(rank, size, "group")
     for rank_name, size_name in _LAUNCHERS:
         texts = os.environ.get(rank_name), os.environ.get(size_name)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Mapping, Optional
 
+from ._arguments import FilePath, check_flag, check_path, check_text, check_timeout, items_of, shown
 from ._link import Link, Starter
-from ._payload import check_timeout
 from ._place import AgentPlace, find_place
 from ._version import __version__
 from .errors import InvalidArgument, InvalidConfig
 from .run import Run
 
 _TOKEN_BYTES_MAX = 4096
+# The largest integer that JSON numbers hold exactly.
+_WRITERS_MAX = (1 << 53) - 1
 
 
 def connect(
@@ -21,9 +24,9 @@ def connect(
     *,
     attempt: Optional[str] = None,
     writer: Optional[tuple[int, int]] = (0, 1),
-    agent: Union[str, os.PathLike[str], None] = None,
+    agent: Optional[FilePath] = None,
     start: Optional[bool] = None,
-    stage: Union[str, os.PathLike[str], None] = None,
+    stage: Optional[FilePath] = None,
     retention: Optional[Mapping[str, Any]] = None,
     timeout: float = 30.0,
 ) -> Run:
@@ -44,14 +47,15 @@ def connect(
     calls of the run. ``InvalidConfig``: other users could be behind the socket. ``Fenced``: a newer
     attempt owns the run. ``WorldSizeMismatch``: writers of this attempt disagree on the count.
     """
-    if not isinstance(uri, str) or not uri:
-        raise InvalidArgument(f"uri: expected the URI of a run, got {uri!r}")
+    check_text("uri", uri, "the URI of a run")
     check_timeout(timeout)
     if not timeout:
         raise InvalidArgument(f"timeout: expected seconds above 0, got {timeout!r}")
-    place = find_place(None if agent is None else os.fspath(agent))
+    if start is not None:
+        check_flag("start", start)
+    place = find_place(None if agent is None else check_path("agent", agent))
     is_started = os.environ.get("HOLDFAST_AGENT_START", "") in ("1", "true") if start is None else start
-    starter = _starter(place, None if stage is None else os.fspath(stage)) if is_started else None
+    starter = _starter(place, None if stage is None else check_path("stage", stage)) if is_started else None
     join: Optional[dict[str, Any]] = None
     if writer is not None:
         index, count = _checked_writer(writer)
@@ -63,7 +67,7 @@ def connect(
             "clientVersion": __version__,
         }
         if retention is not None:
-            join["retention"] = dict(retention)
+            join["retention"] = _checked_retention(retention)
     elif attempt is not None or retention is not None:
         raise InvalidArgument("attempt and retention are of a writer, and writer is None")
     return Run(Link(place, _token(), starter), uri, join, float(timeout))
@@ -82,9 +86,9 @@ def _checked_writer(writer: tuple[int, int]) -> tuple[int, int]:
     try:
         index, count = (int(number.__index__()) for number in writer)
     except (TypeError, ValueError, AttributeError):
-        raise InvalidArgument(f"writer: expected (index, count), got {writer!r}") from None
-    if not 0 <= index < count:
-        raise InvalidArgument(f"writer: expected an index below the count, got {writer!r}")
+        raise InvalidArgument(f"writer: expected (index, count), got {shown(writer)}") from None
+    if not 0 <= index < count <= _WRITERS_MAX:
+        raise InvalidArgument(f"writer: expected an index below the count, got {shown(writer)}")
     return index, count
 
 
@@ -98,8 +102,18 @@ def _checked_attempt(attempt: Optional[str], count: int) -> str:
             )
         return secrets.token_hex(16)
     if not isinstance(given, str) or not given.strip() or len(given) > 256:
-        raise InvalidArgument(f"attempt: expected 1 to 256 characters, got {given!r}")
-    return given
+        raise InvalidArgument(f"attempt: expected 1 to 256 characters, got {shown(given)}")
+    return check_text("attempt", given)
+
+
+def _checked_retention(retention: Mapping[str, Any]) -> dict[str, Any]:
+    """The agent checks the rules. Only their form must be one that a request can hold."""
+    rules = dict(items_of("retention", retention))
+    try:
+        json.dumps(rules, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgument(f"retention: expected numbers, text, lists and dicts: {error}") from None
+    return rules
 
 
 def _token() -> Optional[str]:

@@ -48,15 +48,22 @@ def dlpack_array(name: str, value: Any) -> ArraySource:
 
     The capsule is never renamed, so its own destructor frees the array at its end.
     """
-    device = value.__dlpack_device__()
-    if int(device[0]) not in _HOST_DEVICES:
-        raise not_in_memory(name, f"the DLPack device {int(device[0])}:{int(device[1])}")
+    try:
+        kind, number = (int(part) for part in value.__dlpack_device__())
+    except Exception as error:
+        raise _not_shared(name, f"__dlpack_device__ gives no pair of numbers: {error}") from None
+    if kind not in _HOST_DEVICES:
+        raise not_in_memory(name, f"the DLPack device {kind}:{number}")
     try:
         capsule = value.__dlpack__()
-    except (BufferError, RuntimeError, TypeError) as error:
+    except Exception as error:
         # Such as a read-only array, or a tensor that requires a gradient.
-        raise InvalidArgument(f"array {name!r} cannot be shared by DLPack: {error}") from None
-    tensor = ctypes.cast(_pointer_of(capsule, b"dltensor"), ctypes.POINTER(_DLTensor)).contents
+        raise _not_shared(name, error) from None
+    try:
+        address = _pointer_of(capsule, b"dltensor")
+    except ValueError as error:
+        raise _not_shared(name, f"__dlpack__ gives no capsule \"dltensor\": {error}") from None
+    tensor = ctypes.cast(address, ctypes.POINTER(_DLTensor)).contents
     dtype = _dtypes.of_dlpack(tensor.code, tensor.bits, tensor.lanes)
     if dtype is None:
         what = f"DLPack code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes"
@@ -73,6 +80,10 @@ def dlpack_array(name: str, value: Any) -> ArraySource:
     size = count_of(shape) * item_bytes
     address = checked_address(name, value, tensor.data or 0, size) + tensor.byte_offset
     return ArraySource(dtype, shape, raw_copy(capsule, address, size))
+
+
+def _not_shared(name: str, why: object) -> InvalidArgument:
+    return InvalidArgument(f"array {name!r} cannot be shared by DLPack: {why}")
 
 
 def _strided(name: str, value: Any, dtype: str) -> CopyInto:

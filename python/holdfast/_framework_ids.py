@@ -7,7 +7,7 @@ import re
 from typing import Any, NamedTuple, Optional
 from urllib.parse import quote, unquote
 
-from ._payload import check_version
+from ._arguments import check_version
 from .errors import InvalidArgument
 
 SCHEME = "holdfast"

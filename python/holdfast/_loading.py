@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional
 
 from . import _dtypes
-from ._array_source import checked_address, is_contiguous, optional_module
+from ._arguments import items_of
+from ._array_source import checked_address, interface_of, is_contiguous, optional_module
 from ._arrays import is_numpy_scalar
 from ._reader import Reader, Version
 from ._safetensors import LENGTH_BYTES, Entry, header_bytes, parse_header
 from ._tensors import require_memory, require_plain_tensor, unresolved_marks
+from ._views import holds_objects, view_of
 from .errors import InvalidArgument, NotFound
 
 # The header of most models is shorter. Then one request reads it with its length.
@@ -62,7 +64,7 @@ def _fill(
 ) -> dict[str, Any]:
     """Fills the given arrays in place. Arrays that follow each other share one request."""
     by_name = {entry.name: entry for entry in entries}
-    for key in into:
+    for key, _ in items_of("into", into):
         if key not in by_name:
             raise NotFound(f"{name!r} has no array {key!r}", {"file": name, "array": key})
     targets = {key: target_view(key, value, by_name[key]) for key, value in into.items()}
@@ -121,7 +123,7 @@ def target_view(name: str, value: Any, entry: Entry) -> memoryview:
     dtype, shape, address = _described(name, value)
     if dtype != entry.dtype or shape != entry.shape:
         raise InvalidArgument(
-            f"into: array {name!r} is {dtype} {list(shape)}, and the file has {entry.dtype} "
+            f"into: array {name!r} is {dtype or 'another type'} {list(shape)}, and the file has {entry.dtype} "
             f"{list(entry.shape)}"
         )
     if entry.size == 0:
@@ -152,12 +154,11 @@ def _described(name: str, value: Any) -> tuple[Optional[str], tuple[int, ...], i
         )
     if hasattr(value, "__array_interface__"):
         return _of_interface(name, value)
-    try:
-        view = memoryview(value)
-    except TypeError:
-        raise InvalidArgument(
-            f"into: array {name!r} is a {type(value).__name__}, which cannot be filled in place"
-        ) from None
+    view = view_of(
+        f"into: array {name!r}",
+        value,
+        f"into: array {name!r} is a {type(value).__name__}, which cannot be filled in place",
+    )
     if view.readonly or not view.c_contiguous:
         raise _not_in_a_row(name)
     from ._memory import address_of
@@ -168,17 +169,15 @@ def _described(name: str, value: Any) -> tuple[Optional[str], tuple[int, ...], i
 
 
 def _of_interface(name: str, value: Any) -> tuple[Optional[str], tuple[int, ...], int]:
-    interface = value.__array_interface__
-    typestr: str = interface["typestr"]
+    interface = interface_of(name, value)
+    typestr, shape = interface.typestr, interface.shape
+    if typestr[1:2] == "O":
+        raise holds_objects(f"into: array {name!r}")
     dtype = _dtypes.of_numpy(typestr, str(getattr(getattr(value, "dtype", None), "name", "")))
-    shape = tuple(interface["shape"])
-    data = interface.get("data")
-    is_row = dtype is None or is_contiguous(
-        shape, interface.get("strides"), _dtypes.ITEM_BYTES[dtype]
-    )
-    if not isinstance(data, tuple) or data[1] or not is_row or typestr[0] == ">":
+    is_row = dtype is None or is_contiguous(shape, interface.strides, _dtypes.ITEM_BYTES[dtype])
+    if interface.address is None or interface.is_readonly or not is_row or typestr[0] == ">":
         raise _not_in_a_row(name)
-    return dtype, shape, int(data[0] or 0)
+    return dtype, shape, interface.address
 
 
 def _not_in_a_row(name: str) -> InvalidArgument:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import os
-from operator import index
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Optional, SupportsIndex, Union
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Optional
 
+from ._arguments import FilePath, check_path, check_text, items_of
 from ._array_source import ArraySource, CopyInto
 from ._arrays import find_array
 from ._segments import Segment
+from ._views import view_of
 from .errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 
     from ._safetensors import Layout
 
-FilePath = Union[str, "os.PathLike[str]"]
 DEFAULT_ARRAYS_NAME = "model.safetensors"
 # Files begin at a page, so that the agent's reads do.
 _PAGE = 4096
-VERSION_MAX = (1 << 63) - 1
-#: Seconds: a week.
-TIMEOUT_MAX = 7 * 24 * 3600
 
 
 class _Part(NamedTuple):
@@ -58,9 +54,9 @@ class Payload:
         self._copied_count = 0
         #: Bytes that the segment has to have.
         self.size = 0
-        for name, path in _items("files", files):
+        for name, path in items_of("files", files):
             self._paths.append((self._named(name), _absolute(name, path)))
-        for name, buffer in _items("buffers", buffers):
+        for name, buffer in items_of("buffers", buffers):
             self.add_buffer(name, buffer)
         if arrays is not None:
             self._add_arrays(arrays_name, arrays)
@@ -94,13 +90,12 @@ class Payload:
         return listed
 
     def add_buffer(self, name: str, buffer: ReadableBuffer) -> None:
-        try:
-            view = memoryview(buffer)
-        except TypeError:
-            raise InvalidArgument(
-                f"buffer {name!r}: expected bytes, bytearray, memoryview or another object with "
-                f"the buffer protocol, got {type(buffer).__name__}"
-            ) from None
+        view = view_of(
+            f"buffer {name!r}",
+            buffer,
+            f"buffer {name!r}: expected bytes, bytearray, memoryview or another object with "
+            f"the buffer protocol, got {type(buffer).__name__}",
+        )
         if not view.c_contiguous:
             raise InvalidArgument(
                 f"buffer {name!r} is not contiguous; pass its bytes, or pass it in arrays"
@@ -144,9 +139,8 @@ class Payload:
         return layout
 
     def _add_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
-        if not isinstance(name, str) or not name:
-            raise InvalidArgument(f"arrays_name: expected the name of a file, got {name!r}")
-        sources = {key: find_array(key, value) for key, value in _items("arrays", arrays)}
+        check_text("arrays_name", name, "the name of a file")
+        sources = {key: find_array(key, value) for key, value in items_of("arrays", arrays)}
         if "__metadata__" in sources:
             raise InvalidArgument("arrays: safetensors keeps the name '__metadata__' for itself")
         self.add_safetensors(name, sources)
@@ -174,87 +168,8 @@ def _state(path: str) -> dict[str, str]:
     return {"state": f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"}
 
 
-def _items(argument: str, given: Optional[Mapping[str, Any]]) -> list[tuple[str, Any]]:
-    if given is None:
-        return []
-    if not hasattr(given, "items"):
-        raise InvalidArgument(
-            f"{argument}: expected a dict from names to values, got {type(given).__name__}"
-        )
-    items = list(given.items())
-    for name, _ in items:
-        if not isinstance(name, str) or not name:
-            raise InvalidArgument(f"{argument}: expected names as strings, got {name!r}")
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            raise InvalidArgument(f"{argument}: the name {name!r} is not valid Unicode") from None
-    return items
-
-
 def _absolute(name: str, path: FilePath) -> str:
-    try:
-        text = os.path.abspath(os.fspath(path))
-    except TypeError:
-        raise InvalidArgument(
-            f"file {name!r}: expected a path, got {type(path).__name__}; bytes go into buffers"
-        ) from None
-    if not isinstance(text, str):
-        raise InvalidArgument(f"file {name!r}: expected a path as str, got bytes")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidArgument(f"file {name!r}: its path is not valid UTF-8") from None
-    if "\0" in text:
-        raise InvalidArgument(f"file {name!r}: its path contains a zero byte")
-    return text
-
-
-def check_timeout(timeout: Optional[float], name: str = "timeout") -> None:
-    """``InvalidArgument``: it is neither ``None`` nor a number of seconds."""
-    if timeout is None:
-        return
-    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if not is_number or not 0 <= timeout <= TIMEOUT_MAX:
-        raise InvalidArgument(f"{name}: expected seconds from 0 to {TIMEOUT_MAX}, got {timeout!r}")
-
-
-def check_version(version: SupportsIndex) -> int:
-    """``InvalidArgument``: it is not a version."""
-    try:
-        number = index(version)
-    except TypeError:
-        raise InvalidArgument(f"version: expected an integer, got {version!r}") from None
-    if isinstance(version, bool):
-        raise InvalidArgument(f"version: expected an integer, got {version!r}")
-    if not 0 <= number <= VERSION_MAX:
-        raise InvalidArgument(f"version: expected 0 to {VERSION_MAX}, got {number}")
-    return number
-
-
-def check_metrics(metrics: Optional[Mapping[str, float]]) -> Optional[dict[str, float]]:
-    """Numbers of any library become floats. ``InvalidArgument``: one is not a finite number."""
-    if metrics is None:
-        return None
-    checked: dict[str, float] = {}
-    for name, value in _items("metrics", metrics):
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            raise InvalidArgument(f"metric {name!r}: expected a number, got {value!r}") from None
-        if not math.isfinite(number):
-            raise InvalidArgument(f"metric {name!r} is {number}; expected a finite number")
-        checked[name] = number
-    return checked
-
-
-def check_metadata(metadata: Optional[Mapping[str, str]]) -> Optional[dict[str, str]]:
-    """``InvalidArgument``: a value is not a string."""
-    if metadata is None:
-        return None
-    checked: dict[str, str] = {}
-    for name, value in _items("metadata", metadata):
-        if not isinstance(value, str):
-            raise InvalidArgument(f"metadata {name!r}: expected a string, got {value!r}")
-        checked[name] = value
-    return checked
+    what = f"file {name!r}"
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        raise InvalidArgument(f"{what}: expected a path as str, got bytes; bytes go into buffers")
+    return os.path.abspath(check_path(what, path))

@@ -9,8 +9,9 @@ import secrets
 import socket
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, Optional
 
+from ._arguments import FilePath, check_integer, check_path, check_text, check_version
 from ._link import GRACE_SECONDS, Link
 from .checkpoint import (
     Checkpoint,
@@ -33,11 +34,15 @@ from .errors import (
     Unexpected,
     error_from,
 )
+from ._views import view_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _POLL_MS = 20_000
+_LIMIT_MAX = 999_999_999
+_BLOCK_MS_MAX = 7 * 24 * 3600 * 1000
+_A_FILE = "the name of a file"
 # If a connection breaks within a slice, the bytes of the slice so far are read again.
 _SLICE_BYTES = 8 << 20
 # A URI, also one of whose two slashes a path library has removed one.
@@ -71,6 +76,8 @@ class Reader:
         return checkpoint_from(answer)
 
     def versions(self, limit: Optional[int], deadline: float) -> list[Checkpoint]:
+        if limit is not None:
+            limit = check_integer("limit", limit, 1, _LIMIT_MAX)
         query = {"uri": self.uri, "limit": limit}
         answer = self._link.call("GET", "/v1/versions", query=query, deadline=deadline)
         return [checkpoint_from(fields) for fields in _list_of(answer, "versions")]
@@ -80,19 +87,20 @@ class Reader:
 
         From now on the agent holds it for the reads that follow.
         """
-        path = f"/v1/versions/{'latest' if version is None else version}"
+        path = f"/v1/versions/{'latest' if version is None else check_version(version)}"
         answer = self._link.call("GET", path, query={"uri": self.uri}, deadline=deadline)
         return checkpoint_from(answer), [file_from(one) for one in _list_of(answer, "files")]
 
     def version(self, version: Optional[int], deadline: float) -> Version:
         """The version, which may not exist, or the latest. ``NotFound``: nothing was committed."""
         if version is not None:
-            return Version(version, None)
+            return Version(check_version(version), None)
         latest, _ = self.details(None, deadline)
         return Version(latest.version, latest.lineage)
 
     def find(self, version: Optional[int], name: str, deadline: float) -> tuple[Version, File]:
         """A file of the version, or of the latest. ``NotFound``: there is no such file."""
+        check_text("name", name, _A_FILE)
         checkpoint, files = self.details(version, deadline)
         for file in files:
             if file.name == name:
@@ -186,7 +194,7 @@ class Reader:
 
     def restore(
         self,
-        to: Union[str, os.PathLike[str]],
+        to: FilePath,
         version: Optional[int],
         options: Mapping[str, Any],
         timeout: Optional[float],
@@ -194,8 +202,11 @@ class Reader:
     ) -> Restored:
         """Has the agent restore into a directory. It is stopped if this call ends early."""
         end = None if timeout is None else time.monotonic() + timeout
-        if _LOOKS_LIKE_URI.match(os.fspath(to)):
-            raise InvalidArgument(f"to: expected the path of a directory, got the URI {os.fspath(to)!r}")
+        to = check_path("to", to)
+        if not to or _LOOKS_LIKE_URI.match(to):
+            what = f"the URI {to!r}" if to else "an empty one"
+            raise InvalidArgument(f"to: expected the path of a directory, got {what}")
+        version = None if version is None else check_version(version)
         was_free = _is_free(to)
         agent = self._agent(control_timeout, end)
         try:
@@ -216,7 +227,7 @@ class Reader:
 
     def _restore(
         self,
-        to: Union[str, os.PathLike[str]],
+        to: str,
         version: Optional[int],
         options: Mapping[str, Any],
         limit: tuple[Optional[float], Optional[float]],
@@ -228,7 +239,7 @@ class Reader:
             "restoreId": identity,
             "uri": self.uri,
             "version": "latest" if version is None else str(version),
-            "to": os.path.abspath(os.fspath(to)),
+            "to": os.path.abspath(to),
             **{name: value for name, value in options.items() if value is not None},
         }
 
@@ -264,14 +275,16 @@ class Reader:
         self._link.call("POST", "/v1/annotations", body, deadline=deadline)
 
     def pin(self, version: int, name: str, deadline: float) -> None:
-        body = {"uri": self.uri, "version": str(version), "name": name}
+        body = {"uri": self.uri, "version": str(version), "name": check_text("name", name)}
         self._link.call("POST", "/v1/pins", body, deadline=deadline)
 
     def unpin(self, version: int, name: str, deadline: float) -> None:
-        query = {"uri": self.uri, "version": str(version), "name": name}
+        query = {"uri": self.uri, "version": str(version), "name": check_text("name", name)}
         self._link.call("DELETE", "/v1/pins", query=query, deadline=deadline)
 
     def elect(self, trainer: str, block_ms: int, deadline: float) -> bool:
+        check_text("trainer_id", trainer)
+        block_ms = check_integer("block_ms", block_ms, 1, _BLOCK_MS_MAX)
         body = {"uri": self.uri, "trainer": trainer, "blockMs": block_ms}
         answer = self._link.call("POST", "/v1/elections", body, deadline=deadline)
         is_granted = answer.get("isGranted")
@@ -281,19 +294,16 @@ class Reader:
 
 
 def writable_bytes(buffer: WriteableBuffer) -> memoryview:
-    """A flat view. ``InvalidArgument``: it is not writable or not contiguous."""
-    try:
-        view = memoryview(buffer)
-    except TypeError:
-        raise InvalidArgument(
-            f"buffer: expected a writable buffer, got {type(buffer).__name__}"
-        ) from None
+    """A flat view. ``InvalidArgument``: it is not writable or not contiguous, or holds objects."""
+    view = view_of(
+        "buffer", buffer, f"buffer: expected a writable buffer, got {type(buffer).__name__}"
+    )
     if view.readonly or not view.c_contiguous:
         raise InvalidArgument("buffer: expected a writable and contiguous buffer")
     return view.cast("B") if view.nbytes > 0 else memoryview(bytearray())
 
 
-def _is_free(path: Union[str, os.PathLike[str]]) -> bool:
+def _is_free(path: str) -> bool:
     try:
         return not os.listdir(path)
     except FileNotFoundError:

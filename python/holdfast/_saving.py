@@ -8,8 +8,9 @@ import secrets
 import time
 from typing import Any, Literal, Mapping, Optional
 
+from ._arguments import check_metadata, check_metrics
 from ._link import GRACE_SECONDS, Link, log
-from ._payload import Payload, check_metadata, check_metrics
+from ._payload import Payload
 from ._saves import Save
 from ._segments import Segment
 from ._writer import Writer

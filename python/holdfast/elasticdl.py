@@ -20,7 +20,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
 
 from ._connect import connect
 from ._holds_run import HoldsRun
-from ._payload import FilePath, check_version
+from ._arguments import FilePath, check_version
 from .checkpoint import Checkpoint, Restored
 from .errors import Conflict, Incomplete, InvalidArgument, NotFound
 from .handle import Handle

@@ -6,8 +6,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Generator, Literal, Mapping, Optional
 
+from ._arguments import FilePath, check_choice, check_timeout
 from ._link import GRACE_SECONDS
-from ._payload import DEFAULT_ARRAYS_NAME, FilePath, Payload, check_timeout
+from ._payload import DEFAULT_ARRAYS_NAME, Payload
 from ._saving import Saver, extras
 from ._saves import COMMITTED, Save
 from ._writer import Writer
@@ -139,8 +140,7 @@ class Handle:
         return self._writer
 
     def _wait(self, until: str, timeout: Optional[float], stop: threading.Event) -> Handle:
-        if until not in ("staged", "committed"):
-            raise InvalidArgument(f"until: expected 'staged' or 'committed', got {until!r}")
+        check_choice("until", until, ("staged", "committed"))
         check_timeout(timeout)
         end = None if timeout is None else time.monotonic() + timeout
         save, writer = self._save, self._writer

@@ -9,8 +9,19 @@ import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Mapping, Optional, overload
 
+from ._arguments import (
+    VERSION_MAX,
+    FilePath,
+    check_choice,
+    check_flag,
+    check_globs,
+    check_integer,
+    check_text,
+    check_timeout,
+    check_version,
+)
 from ._link import Link
-from ._payload import DEFAULT_ARRAYS_NAME, FilePath, Payload, check_timeout, check_version
+from ._payload import DEFAULT_ARRAYS_NAME, Payload
 from ._reader import Reader, Version, writable_bytes
 from ._saving import Saver, Staged, WhenBusy, extras
 from .checkpoint import Checkpoint, File, Restored
@@ -132,8 +143,8 @@ class Run:
         end = _end_of(timeout)
         self._begin(end)
         number = check_version(version)
-        if when_busy not in ("wait", "skip", "raise"):
-            raise InvalidArgument(f"when_busy: expected wait, skip or raise, got {when_busy!r}")
+        check_choice("when_busy", when_busy, ("wait", "skip", "raise"))
+        check_flag("sealed", sealed)
         payload = Payload(files, buffers, arrays, arrays_name)
         body = {"version": str(number), "sealed": sealed, **extras(metrics, metadata)}
         begun = self._saver.save(payload, body, end, when_busy)
@@ -167,16 +178,21 @@ class Run:
     ) -> Restored:
         """Has the agent write a version, by default the latest, into the directory ``to``.
 
-        ``only``: names of files. ``on_corrupt``: ``fallback`` restores an earlier version if this
+        ``only``: names of files, or globs such as ``*.pt``, at least one. ``on_corrupt``: ``fallback`` restores an earlier version if this
         one is damaged. ``replace``: replaces what an earlier restore has written. ``mtimes``: files
         get the times of their sources. ``timeout`` in seconds; the restore is stopped then.
 
-        ``NotFound``, ``TargetExists``, ``Corrupt``, ``TimedOut``.
+        ``NotFound``: there is no such version, no match of ``only``, or no file of one of its
+        names. ``TargetExists``, ``Corrupt``, ``TimedOut``.
         """
         check_timeout(timeout)
         self._begin()
+        if on_corrupt is not None:
+            check_choice("on_corrupt", on_corrupt, ("fail", "fallback"))
+        check_flag("replace", replace)
+        check_flag("mtimes", mtimes)
         options = {
-            "only": only,
+            "only": None if only is None else check_globs("only", only),
             "onCorrupt": on_corrupt,
             "replace": replace or None,
             "mtimes": mtimes or None,
@@ -200,11 +216,13 @@ class Run:
     ) -> None:
         """Fills ``buffer`` with verified bytes of a file, from byte ``offset`` on.
 
-        ``InvalidArgument``: the file ends earlier, or the buffer is not writable. ``NotFound``,
-        ``Corrupt``. After an error, the contents of the buffer are undefined.
+        ``InvalidArgument``: the file ends earlier, or the buffer is not writable or holds Python
+        objects. ``NotFound``, ``Corrupt``. After an error, the contents of the buffer are undefined.
         """
         deadline = self._begin()
         target = writable_bytes(buffer)
+        check_text("name", name, "the name of a file")
+        offset = check_integer("offset", offset, 0, VERSION_MAX)
         found = self._reader.version(version, deadline)
         self._reader.read_ranges(found, name, offset, [target], self._timeout)
 

@@ -17,6 +17,7 @@ from holdfast import _dtypes
 from holdfast._arrays import find_array
 from holdfast._loading import target_view
 from holdfast._payload import Payload
+from holdfast._reader import writable_bytes
 from holdfast._safetensors import Entry, lay_out, parse_header
 
 from .support import optional
@@ -250,6 +251,20 @@ class Dlpack(Refusals):
         value._raw.data = None
         self.refused(value, holdfast.InvalidArgument, "'w', a _Capsules, has no memory of its own")
 
+    def test_one_without_a_capsule_or_a_device_is_refused(self) -> None:
+        def fails() -> None:
+            raise LookupError("no device")
+
+        for facts, words in (
+            ({"__dlpack__": lambda _: 5}, "__dlpack__ gives no capsule"),
+            ({"__dlpack__": lambda _: fails()}, "by DLPack: no device"),
+            ({"__dlpack_device__": lambda _: "cpu"}, "__dlpack_device__ gives no pair of numbers"),
+            ({"__dlpack_device__": None}, "__dlpack_device__ gives no pair of numbers"),
+        ):
+            plain = {"__dlpack__": lambda _: None, "__dlpack_device__": lambda _: (1, 0)}
+            value = type("Odd", (), {**plain, **facts})()
+            self.refused(value, holdfast.InvalidArgument, words)
+
     def test_one_that_is_not_contiguous_without_numpy_is_refused(self) -> None:
         value = _Capsules(b"abcdefgh", (1, 8, 1))
         strides = (ctypes.c_int64 * 1)(2)
@@ -267,12 +282,71 @@ class Interfaces(Refusals):
             ({"data": (0, False)}, "'w', a Other, has no memory of its own"),
             ({"data": (None, False)}, "'w', a Other, has no memory of its own"),
             ({"mask": memory}, "'w' is masked"),
+            ({"typestr": 3}, "'w': expected an __array_interface__ with a typestr"),
+            ({"shape": 4}, "'w': expected an __array_interface__"),
+            ({"strides": (1, 1)}, "'w': expected an __array_interface__"),
+            ({"data": ("1", False)}, "'w': expected an __array_interface__"),
             ({"shape": (-1,)}, r"'w' has the shape \[-1\]; no side can be negative"),
         ):
             value = type("Other", (), {"__array_interface__": {**plain, **change}})()
             self.refused(value, holdfast.InvalidArgument, words)
+        value = type("Other", (), {"__array_interface__": None})()
+        self.refused(value, holdfast.InvalidArgument, "'w': expected an __array_interface__")
         same = type("Other", (), {"__array_interface__": plain})()
         self.assertEqual(read(file_of({"w": same}))["w"], ("U8", [4], b"abcd"))
+
+
+    @unittest.skipIf(np is None, "numpy is not installed")
+    def test_one_whose_elements_are_in_a_buffer_is_read_by_numpy_if_there_is_one(self) -> None:
+        plain: dict[str, Any] = {"version": 3, "typestr": "|u1", "shape": (4,), "data": None}
+        value = type("Other", (), {"__array_interface__": plain})()
+        self.refused(value, holdfast.InvalidArgument, "'w' has no address .* NumPy cannot read it")
+        plain["data"] = b"abcd"
+        self.assertEqual(read(file_of({"w": value}))["w"], ("U8", [4], b"abcd"))
+
+
+class Objects(Refusals):
+    """An array of objects has only their addresses. Read back, they would be of freed memory."""
+
+    def test_objects_are_refused_wherever_a_buffer_is_passed(self) -> None:
+        class Member(ctypes.Structure):
+            _fields_ = [("number", ctypes.c_int), ("value", ctypes.py_object)]
+
+        class Packed(ctypes.Structure):
+            _pack_ = 1
+            _layout_ = "ms"
+            _fields_ = [("letter", ctypes.c_char), ("members", Member * 2)]
+
+        class Either(ctypes.Union):
+            _fields_ = [("number", ctypes.c_int), ("value", ctypes.py_object)]
+
+        values: list[Any] = [ctypes.py_object(1), (ctypes.py_object * 2)(), Member(), Packed(), Either()]
+        if np is not None:
+            values += [
+                np.array([{}], dtype=object),
+                np.zeros(2, [("a", "i4"), ("b", "O")]),
+                np.zeros(2, [("a", [("b", "O", (2,))])]),
+                memoryview(np.array([{}], dtype=object)),
+            ]
+        entry = Entry("w", "U64", (1,), 0, 8)
+        for value in values:
+            for call in (
+                lambda: Payload(buffers={"w": value}),
+                lambda: writable_bytes(value),
+            ):
+                with self.assertRaisesRegex(holdfast.InvalidArgument, "holds Python objects.*pickle"):
+                    call()
+            with self.assertRaises(holdfast.InvalidArgument):
+                find_array("w", value)
+            with self.assertRaises(holdfast.InvalidArgument):
+                target_view("w", value, entry)
+
+    def test_a_field_whose_name_looks_like_objects_is_no_object(self) -> None:
+        class Named(ctypes.Structure):
+            _fields_ = [("O", ctypes.c_int), ("Owner", ctypes.c_int)]
+
+        self.assertEqual(Payload(buffers={"w": Named()}).size, 4096)
+        self.assertEqual(writable_bytes(Named()).nbytes, 8)
 
 
 class Buffers(Refusals):

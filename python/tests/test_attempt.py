@@ -120,6 +120,12 @@ class Attempts(TestCase):
                 holdfast.attempt(group)
         with self.assertRaisesRegex(holdfast.InvalidArgument, "^carry"):
             holdfast.attempt((0, 2), carry=7)  # type: ignore[arg-type]
+        for path in ("a\0b", "\ud800"):
+            with self.assertRaisesRegex(holdfast.InvalidArgument, "^carry: its path"):
+                holdfast.attempt((0, 2), carry=path)
+        for timeout in ("1", None, -1):
+            with self.assertRaisesRegex(holdfast.InvalidArgument, "^timeout: expected seconds"):
+                holdfast.attempt((1, 2), carry=self.path("x"), timeout=timeout)  # type: ignore[arg-type]
 
     def test_torch_carries_it_by_itself_when_its_groups_are_made(self) -> None:
         calls: list[Any] = []

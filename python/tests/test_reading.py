@@ -9,7 +9,7 @@ import struct
 import sys
 import threading
 import unittest
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 from unittest import mock
 
 import holdfast
@@ -135,6 +135,29 @@ class Bytes(FakeAgentCase):
         self.agent.before = lambda _, path: (200, b"123") if path == "/v1/files" else None
         with self.assertRaisesRegex(holdfast.ProtocolError, "3 bytes instead of 4"):
             self.run_.read_into(bytearray(4), "big")
+
+    def test_odd_arguments_of_reads_are_refused_by_name_before_anything_is_sent(self) -> None:
+        run, sent = self.run_, len(self.agent.requests)
+        calls: list[tuple[Callable[[], Any], str]] = [
+            (lambda: run.versions(0), "limit: expected 1 to"),
+            (lambda: run.files("1"), "version: expected an integer"),  # type: ignore[arg-type]
+            (lambda: run.read("big", -1), "version: expected 0 to"),
+            (lambda: run.read(b"big"), "name: expected the name of a file"),  # type: ignore[arg-type]
+            (lambda: run.read("\ud800"), "name: .* is not valid Unicode"),
+            (lambda: run.read_into(bytearray(1), None), "name: expected"),  # type: ignore[arg-type]
+            (lambda: run.read_into(bytearray(1), "big", 1.0), "version: expected"),  # type: ignore[arg-type]
+            (lambda: run.read_into(bytearray(1), "big", 1, -1), "offset: expected 0 to"),
+            (lambda: run.open("big", 2**63), "version: expected 0 to"),
+            (lambda: run.load_arrays("x"), "version: expected"),  # type: ignore[arg-type]
+            (lambda: run.pin(1, b"x"), "name: expected text"),  # type: ignore[arg-type]
+            (lambda: run.unpin(1, ""), "name: expected text"),
+            (lambda: run.request_save_model(3, 1), "trainer_id: expected text"),  # type: ignore[arg-type]
+            (lambda: run.request_save_model("a", 0), "block_ms: expected 1 to"),
+        ]
+        for call, words in calls:
+            with self.assertRaisesRegex(holdfast.InvalidArgument, f"^{words}"):
+                call()
+        self.assertEqual(len(self.agent.requests), sent)
 
     def test_a_buffer_that_cannot_be_filled_is_refused(self) -> None:
         for buffer in (b"bytes", memoryview(bytearray(8))[::2], "text", None):
@@ -341,6 +364,25 @@ class Restores(FakeAgentCase):
         for to in ("file:///a/b", "s3:/bucket/run"):
             with self.assertRaisesRegex(holdfast.InvalidArgument, "to: expected the path of a directory"):
                 self.run_.restore(to)
+        self.assertEqual(self.requests("POST", "/restores"), [])
+
+    def test_odd_arguments_of_a_restore_are_refused_by_name_before_anything_is_sent(self) -> None:
+        for options, words in (
+            ({"to": b"/bytes"}, "to: expected a path as str, got bytes"),
+            ({"to": None}, "to: expected a path, got NoneType"),
+            ({"to": ""}, "to: expected the path of a directory"),
+            ({"to": "a\0b"}, "to: its path contains a zero byte"),
+            ({"version": "7"}, "version: expected an integer"),
+            ({"only": []}, "only: expected a list of names or globs, at least one"),
+            ({"only": "a"}, "only: expected a list of names or globs"),
+            ({"only": ["a", b"b"]}, r"only\[1\]: expected text"),
+            ({"on_corrupt": b"fail"}, "on_corrupt: expected fail or fallback"),
+            ({"replace": "everything"}, "replace: expected True or False"),
+            ({"mtimes": 1}, "mtimes: expected True or False"),
+        ):
+            call: dict[str, Any] = {"to": self.path("to"), **options}
+            with self.assertRaisesRegex(holdfast.InvalidArgument, f"^{words}", msg=str(options)):
+                self.run_.restore(**call)
         self.assertEqual(self.requests("POST", "/restores"), [])
 
     def test_a_restarted_agent_is_asked_again_with_the_same_id(self) -> None:

@@ -66,9 +66,18 @@ class Joining(FakeAgentCase):
             ({"timeout": True}, "timeout"),
             ({"timeout": float("inf")}, "timeout"),
             ({"timeout": float("nan")}, "timeout"),
+            ({"uri": "\ud800"}, "uri: .* is not valid Unicode"),
+            ({"attempt": "\ud800"}, "attempt: .* is not valid Unicode"),
+            ({"writer": (10**5000, 10**5001)}, "writer: expected an index below the count"),
+            ({"start": 1}, "start: expected True or False"),
+            ({"agent": 3}, "agent: expected a path, got int"),
+            ({"agent": b"/s"}, "agent: expected a path as str, got bytes"),
+            ({"stage": b"/s", "start": True}, "stage: expected a path as str"),
+            ({"retention": 3}, "retention: expected a dict"),
+            ({"retention": {"keepLast": b"3"}}, "retention: expected numbers, text"),
         ):
             call: dict[str, Any] = {"uri": "file:///x", "agent": self.agent.socket, **options}
-            with self.assertRaisesRegex(holdfast.InvalidArgument, f"^{words}", msg=str(options)):
+            with self.assertRaisesRegex(holdfast.InvalidArgument, f"^{words}", msg=words):
                 holdfast.connect(**call)
         self.assertEqual(self.agent.requests, [])
 
@@ -161,13 +170,21 @@ class Saving(FakeAgentCase):
             ({"arrays": {}, "arrays_name": ""}, "arrays_name"),
             ({"metrics": {"m": "x"}}, "metric 'm'"),
             ({"metrics": {"m": float("nan")}}, "metric 'm' is nan"),
+            ({"metrics": {"m": 10**400}}, "metric 'm' is too large; expected a number that a float can hold"),
+            ({"metrics": {"m": -(10**5000)}}, "metric 'm' is too large"),
+            ({"metrics": {"m": type("Odd", (), {"__float__": lambda _: 1 // 0})()}}, "metric 'm': expected"),
+            ({"version": 10**5000}, "version: expected 0 to .*, got a value of type int"),
+            ({"timeout": 10**5000}, "timeout: expected seconds"),
+            ({"sealed": 1}, "sealed: expected True or False"),
+            ({"buffers": {"b": _released()}}, "buffer 'b' gives no view of its bytes"),
+            ({"arrays": {"w": _released()}}, "array 'w' gives no view of its bytes"),
             ({"metrics": {"m": float("inf")}}, "metric 'm' is inf"),
             ({"metadata": {"m": 1}}, "metadata 'm'"),
             ({"metadata": [1]}, "metadata"),
             ({"when_busy": "later"}, "when_busy"),
         ):
             call: dict[str, Any] = {"version": 1, **options}
-            with self.assertRaisesRegex(holdfast.InvalidArgument, f"^{words}", msg=str(options)):
+            with self.assertRaisesRegex(holdfast.InvalidArgument, f"^{words}", msg=words):
                 run.save(**call)
         self.assertEqual(self.requests("POST", "/saves"), [])
         run.save(1, buffers={"a": b"1"}).wait()
@@ -242,7 +259,7 @@ class Waiting(FakeAgentCase):
 
     def test_a_goal_of_another_name_is_refused(self) -> None:
         for goal in ("delivered", "", None):
-            with self.assertRaisesRegex(holdfast.InvalidArgument, "expected 'staged' or 'committed'"):
+            with self.assertRaisesRegex(holdfast.InvalidArgument, "until: expected staged or committed"):
                 self.save().wait(goal)  # type: ignore[arg-type]
             self.agent.finish(self.requests("POST", "/saves")[-1]["saveId"], "committed")
 
@@ -490,3 +507,9 @@ class Closing(FakeAgentCase):
         begin = time.monotonic()
         run.close()
         self.assertLess(time.monotonic() - begin, TIMEOUT / 2)
+
+
+def _released() -> memoryview:
+    view = memoryview(b"1")
+    view.release()
+    return view

@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple, Optional, Union
 
 from .._framework_ids import EATEN_SLASH, LATEST, NUMBER_AT_END
-from .._payload import check_version
+from .._arguments import check_version
 from ..errors import InvalidArgument
 
 CheckpointId = Union[str, int, "os.PathLike[str]"]
