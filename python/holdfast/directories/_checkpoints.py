@@ -6,7 +6,7 @@ import os
 from typing import Any, Mapping, Optional
 
 from .._directory_resume import Naming, check_trackers, resume_directory
-from .._payload import check_version
+from .._arguments import check_version
 from .._saves_directories import SavesDirectories
 
 
