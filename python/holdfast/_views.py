@@ -39,11 +39,11 @@ def holds_objects(what: str) -> InvalidArgument:
 
 def _is_ctype_of_objects(kind: Any) -> bool:
     """The format of a union or a packed structure of ``ctypes`` does not name its members."""
-    ctypes = sys.modules.get("ctypes")
+    ctypes: Any = sys.modules.get("ctypes")
     if ctypes is None or not isinstance(kind, type):
         return False
     if issubclass(kind, ctypes.Array):
-        return _is_ctype_of_objects(kind._type_)
+        return _is_ctype_of_objects(vars(kind).get("_type_"))
     if issubclass(kind, (ctypes.Structure, ctypes.Union)):
         fields = [field for base in kind.__mro__ for field in base.__dict__.get("_fields_", ())]
         return any(_is_ctype_of_objects(field[1]) for field in fields)
