@@ -43,7 +43,7 @@ def _is_ctype_of_objects(kind: Any) -> bool:
     if ctypes is None or not isinstance(kind, type):
         return False
     if issubclass(kind, ctypes.Array):
-        return _is_ctype_of_objects(vars(kind).get("_type_"))
+        return _is_ctype_of_objects(getattr(kind, "_type_", None))
     if issubclass(kind, (ctypes.Structure, ctypes.Union)):
         fields = [field for base in kind.__mro__ for field in base.__dict__.get("_fields_", ())]
         return any(_is_ctype_of_objects(field[1]) for field in fields)

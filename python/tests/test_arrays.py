@@ -320,7 +320,10 @@ class Objects(Refusals):
         class Either(ctypes.Union):
             _fields_ = [("number", ctypes.c_int), ("value", ctypes.py_object)]
 
-        values: list[Any] = [ctypes.py_object(1), (ctypes.py_object * 2)(), Member(), Packed(), Either()]
+        class Pair(ctypes.py_object * 2):
+            pass
+
+        values: list[Any] = [ctypes.py_object(1), Pair(), Member(), Packed(), Either()]
         if np is not None:
             values += [
                 np.array([{}], dtype=object),
