@@ -1,17 +1,7 @@
 /** The source of the page's data: the server, with the token, or the data inside a report. */
 
-import type { EventsView, Problem, RunView, Session, VersionRow } from '../src/api.ts';
+import type { Problem, ReportData } from '../src/api.ts';
 import { isVersionFilter, versionsPage } from '../src/versions-page.ts';
-
-/** What a report has inside. */
-export interface ReportData {
-  readonly session: Session;
-  readonly madeAtMs: number;
-  readonly run: RunView;
-  readonly events: EventsView;
-  readonly rows: readonly VersionRow[];
-  readonly goodput: unknown;
-}
 
 export class CallError extends Error {
   readonly code: string;
@@ -100,7 +90,10 @@ function reportSource(report: ReportData): Source {
     get: async <T>(path: string, query: Query) => {
       const answer = answers[path];
       if (answer === undefined)
-        throw new CallError({ code: 'NotFound', message: 'a report does not have this' });
+        throw new CallError({
+          code: 'NotFound',
+          message: 'a report has no files of versions; holdfast show prints them',
+        });
       return answer(query) as T;
     },
     post: () => Promise.reject(new CallError({ code: 'Denied', message: 'a report changes nothing' })),

@@ -328,3 +328,14 @@ export interface Spark {
   readonly uri: string;
   readonly commitsMs: readonly number[];
 }
+
+/** The data inside a report. */
+export interface ReportData {
+  readonly session: Session;
+  readonly madeAtMs: number;
+  readonly run: RunView;
+  readonly events: EventsView;
+  /** The newest 20,000. */
+  readonly rows: readonly VersionRow[];
+  readonly goodput: GoodputView;
+}

@@ -27,6 +27,7 @@ import { mirror } from './mirror.ts';
 import { pin } from './pin.ts';
 import { preempt } from './preempt.ts';
 import { recover } from './recover.ts';
+import { report } from './report.ts';
 import { restore } from './restore.ts';
 import { resume } from './resume.ts';
 import { rollback } from './rollback.ts';
@@ -63,6 +64,7 @@ export const COMMANDS: readonly Command[] = [
   log,
   diff,
   ui,
+  report,
   gc,
   pin,
   unpin,
