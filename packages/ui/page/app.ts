@@ -38,7 +38,11 @@ function Frame({ source }: { source: Source }) {
       h(Navigation, { page, uri, session }),
       source.report ? h('span', { class: 'made' }, `Report of ${time(source.report.madeAtMs)}`) : null,
     ),
-    h('main', { id: 'main', tabIndex: -1 }, h(Page, { page, uri, query, key: `${page} ${query}` })),
+    h(
+      'main',
+      { id: 'main', tabIndex: -1 },
+      h(Page, { page, uri, query, mayChange: session.mayChange, key: `${page} ${query}` }),
+    ),
     h('footer', null, `Holdfast ${session.programVersion}. Times of commits are by the store's clock.`),
   );
 }
@@ -76,12 +80,19 @@ function Navigation({ page, uri, session }: { page: string; uri: string; session
   );
 }
 
-function Page({ page, uri, query }: { page: string; uri: string; query: URLSearchParams }) {
-  if (page === 'version')
-    return h(VersionPage, { uri, version: query.get('version') ?? '', lineage: query.get('lineage') ?? '' });
+interface PageProps {
+  readonly page: string;
+  readonly uri: string;
+  readonly query: URLSearchParams;
+  readonly mayChange: boolean;
+}
+
+function Page({ page, uri, query, mayChange }: PageProps) {
+  const [version, lineage] = [query.get('version') ?? '', query.get('lineage') ?? ''];
+  if (page === 'version') return h(VersionPage, { uri, version, lineage, mayChange });
   if (page === 'fleet') return h(FleetPage, null);
   if (page === 'goodput') return h(GoodputPage, { uri });
-  return h(RunPage, { uri });
+  return h(RunPage, { uri, mayChange });
 }
 
 function NoToken() {

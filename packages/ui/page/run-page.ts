@@ -3,6 +3,7 @@
 import { h } from 'preact';
 import type { EventsView, RunAnswer, RunView } from '../src/api.ts';
 import { AttemptTable } from './attempt-table.ts';
+import { ChangeForm } from './change-card.ts';
 import { MetricChart, SizeChart } from './charts.ts';
 import { POLL_MS, useCall } from './live.ts';
 import { Overview } from './overview.ts';
@@ -13,8 +14,8 @@ import { Timeline } from './timeline.ts';
 import { VersionList } from './version-list.ts';
 import { count } from './words.ts';
 
-export function RunPage({ uri }: { uri: string }) {
-  const { data: view, error } = useRun(uri);
+export function RunPage({ uri, mayChange }: { uri: string; mayChange: boolean }) {
+  const { data: view, error, reload } = useRun(uri);
   const events = useCall<EventsView>(
     view === null ? null : '/api/run/events',
     { uri },
@@ -62,7 +63,19 @@ export function RunPage({ uri }: { uri: string }) {
             h(MetricChart, { points: view.points, names: view.metricNames, best: view.best }),
           ),
     ),
-    h(Card, { id: 'retention', title: 'Retention' }, h(Retention, { view })),
+    h(
+      Card,
+      { id: 'retention', title: 'Retention' },
+      h(Retention, { view }),
+      mayChange
+        ? h(ChangeForm, {
+            title: 'Apply the rules',
+            request: { uri, action: 'retire' },
+            fields: [],
+            onDone: reload,
+          })
+        : null,
+    ),
     h(Card, { id: 'versions', title: 'Versions' }, h(VersionList, { uri, seq: view.seq })),
   );
 }

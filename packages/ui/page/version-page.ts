@@ -3,6 +3,7 @@
 import { type ComponentChildren, h } from 'preact';
 import { useState } from 'preact/hooks';
 import type { VersionView } from '../src/api.ts';
+import { ChangeCard } from './change-card.ts';
 import { DiffCard } from './diff-card.ts';
 import { useCall } from './live.ts';
 import {
@@ -26,11 +27,12 @@ export interface VersionPageProps {
   readonly uri: string;
   readonly version: string;
   readonly lineage: string;
+  readonly mayChange: boolean;
 }
 
-export function VersionPage({ uri, version, lineage }: VersionPageProps) {
+export function VersionPage({ uri, version, lineage, mayChange }: VersionPageProps) {
   const query: Query = { uri, version, ...(lineage !== '' && { lineage }) };
-  const { data: view, error } = useCall<VersionView>('/api/version', query);
+  const { data: view, error, reload } = useCall<VersionView>('/api/version', query);
   if (view === null) return error ? h(ProblemNote, { error }) : h(Loading, { what: 'the version' });
   return h(
     'div',
@@ -44,6 +46,7 @@ export function VersionPage({ uri, version, lineage }: VersionPageProps) {
       h(Facts, { facts: factsOf(view, uri) }),
     ),
     h(Commands, { view, uri }),
+    mayChange ? h(ChangeCard, { uri, row: view.row, onDone: reload }) : null,
     h(Writers, { view }),
     h(Files, { view }),
     h(TensorsCard, { query }),

@@ -339,3 +339,29 @@ export interface ReportData {
   readonly rows: readonly VersionRow[];
   readonly goodput: GoodputView;
 }
+
+/** The body of `POST /api/change`. */
+export interface ChangeRequest {
+  readonly uri: string;
+  readonly action: 'pin' | 'annotate' | 'retire' | 'rollback';
+  /** Not for `retire`. */
+  readonly version?: string;
+  readonly lineage?: number;
+  /** Not for `retire`: the rules are its reason. */
+  readonly reason?: string;
+  /** Only for `annotate`. */
+  readonly name?: string;
+  readonly text?: string;
+  /** `digest` of the plan that was shown; absent: only plan. */
+  readonly confirm?: string;
+}
+
+export interface ChangePlan {
+  /** In words. */
+  readonly lines: readonly string[];
+  readonly digest: string;
+}
+
+export interface ChangeResult {
+  readonly done: string;
+}

@@ -1,7 +1,8 @@
 /** The calls of the page, by path. Each returns what is sent as JSON. */
 
 import { CheckpointError, type CheckpointReference } from '@holdfast/core/contract';
-import type { FleetAnswer, RunAnswer, Session } from './api.ts';
+import type { ChangeRequest, FleetAnswer, RunAnswer, Session } from './api.ts';
+import { change } from './changes.ts';
 import { type Fleet, SPARK_RUNS_MAX } from './fleet.ts';
 import type { RunReader } from './run-reader.ts';
 import type { Runs } from './runs.ts';
@@ -52,6 +53,16 @@ export const CALLS: Readonly<Record<string, ApiCall>> = {
     return readDiff((await readerOf(query, context)).manager, { before, after }, context);
   },
 };
+
+/** The body of `POST /api/change`, as parsed. `Denied`: the command permits no changes. */
+export async function changeCall(body: unknown, { session, runs, signal }: CallContext): Promise<unknown> {
+  if (!session.mayChange)
+    throw new CheckpointError('Denied', 'this page changes nothing: start it with --allow-changes');
+  const request = body as Partial<ChangeRequest> | null;
+  if (typeof request !== 'object' || request === null || typeof request.uri !== 'string')
+    throw new CheckpointError('InvalidArgument', 'the body must be a JSON object with uri and action');
+  return change(await runs.reader(request.uri), request as ChangeRequest, signal);
+}
 
 function referenceOf(query: URLSearchParams, name: string, lineageName: string): CheckpointReference {
   const version = query.get(name) ?? '';

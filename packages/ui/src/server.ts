@@ -12,13 +12,14 @@ import {
   toCheckpointError,
 } from '@holdfast/core/contract';
 import type { Session } from './api.ts';
-import { CALLS } from './calls.ts';
+import { CALLS, changeCall } from './calls.ts';
 import { Fleet } from './fleet.ts';
 import { type Guard, isLoopback, policyOf, refusalOf, securityHeaders } from './guards.ts';
 import { problemOf } from './rows.ts';
 import { Runs } from './runs.ts';
 
 const REQUEST_TIMEOUT_MS = 30_000;
+const BODY_BYTES_MAX = 64 * 1024;
 
 export interface UiOptions {
   readonly session: Omit<Session, 'home'>;
@@ -108,6 +109,25 @@ const STATUS: Readonly<Record<string, number>> = {
   Throttled: 503,
 };
 
+/** A body that is not JSON by its type may come from a form of another page. */
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  if (request.headers['content-type'] !== 'application/json')
+    throw new CheckpointError('InvalidArgument', 'the body must be application/json');
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > BODY_BYTES_MAX)
+      throw new CheckpointError('InvalidArgument', `the body must have at most ${BODY_BYTES_MAX} bytes`);
+    chunks.push(chunk);
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+  } catch (error) {
+    throw new CheckpointError('InvalidArgument', 'the body is not JSON', { cause: error });
+  }
+}
+
 interface Shared {
   readonly runs: Runs;
   readonly fleet: Fleet;
@@ -143,15 +163,14 @@ class Handler {
       return;
     }
     if (path === '/') return this.#sendPage(request, response);
-    const call = Object.hasOwn(CALLS, path) ? CALLS[path] : undefined;
-    if (call === undefined) {
-      this.#sendJson(response, 404, { code: 'NotFound', message: 'there is no such call' });
-      return;
-    }
     try {
       const { session } = this.#options;
       const home = () => (this.#home ??= this.#findHome());
-      const answer = await call(searchParams, { session, home, ...this.#shared, signal: end.signal });
+      const context = { session, home, ...this.#shared, signal: end.signal };
+      const call = Object.hasOwn(CALLS, path) ? CALLS[path] : undefined;
+      if (call === undefined && path !== '/api/change')
+        throw new CheckpointError('NotFound', 'there is no such call');
+      const answer = await (call?.(searchParams, context) ?? changeCall(await bodyOf(request), context));
       this.#sendJson(response, 200, answer);
     } catch (error) {
       const { code } = toCheckpointError(error);

@@ -6,7 +6,7 @@ import type { RunningUi } from '@holdfast/ui';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { uriFromEnvironment } from '../env.ts';
 import { LOOK_RETRY_TIMEOUT_MS, LOOK_TIMEOUT_MS } from '../open-run.ts';
-import { value } from '../option.ts';
+import { flag, value } from '../option.ts';
 import { usageError } from '../usage-error.ts';
 import { parseWhole } from '../values.ts';
 
@@ -29,6 +29,7 @@ const tls = value(
   'PEM with a certificate and its private key, for other machines',
   (text) => text,
 );
+const allowChanges = flag('--allow-changes', 'offer to pin, annotate, retire by the rules and roll back');
 
 export const ui: Command = {
   name: 'ui',
@@ -36,10 +37,10 @@ export const ui: Command = {
   summary: 'Show runs on a web page of this machine: timeline, versions, retention, saves in progress',
   description:
     'URI is a run, or a place above runs. Prints the address of the page, which ends with a random token, and serves until Ctrl-C. It reads the store only ' +
-    'while a page asks, and changes nothing. Nothing is loaded from other places, so it works without a network.\n' +
+    'while a page asks, and changes nothing without --allow-changes. Nothing is loaded from other places, so it works without a network.\n' +
     'Another address than 127.0.0.1 needs --tls and --token-file.',
   operands: 'URI [URI...]',
-  options: [port, host, tokenFile, tls],
+  options: [port, host, tokenFile, tls, allowChanges],
   examples: ['holdfast ui "file://$PWD/run"', 'holdfast ui s3://bucket/team --port 8484'],
   endsQuietly: true,
   run: runUi,
@@ -55,7 +56,12 @@ async function runUi(call: Call): Promise<CommandResult> {
       'other machines can reach this address: without TLS they could read the token on the way',
     ]);
   const running = await startUi({
-    session: { programVersion: call.programVersion, uris, mayChange: false, hasAgent: false },
+    session: {
+      programVersion: call.programVersion,
+      uris,
+      mayChange: call.get(allowChanges) === true,
+      hasAgent: false,
+    },
     page: await readPage(),
     token: files.token === undefined ? randomToken() : await tokenIn(files.token),
     host: address,
