@@ -50,6 +50,33 @@ describe('watch', () => {
     });
   });
 
+  test.each([
+    ['SIGTERM', ['--after-sigterm', '2s'], 'SIGTERM: watching continues for up to 2 s', true],
+    ['SIGTERM', [], 'ending cleanly', false],
+    ['SIGINT', ['--after-sigterm', '2s'], 'ending cleanly', false],
+  ])('%s while the command still loads, %j: %s', async (signal, words, said, isSaved) => {
+    const place = await newPlace();
+    await write(place, 1);
+    // Sends the signal when the command has begun to load its program.
+    const hook = place.path('hook.mjs');
+    await writeFile(
+      hook,
+      `import { registerHooks } from 'node:module';
+      registerHooks({
+        resolve(specifier, context, next) {
+          if (/program[^/]*$/.test(specifier)) process.kill(process.pid, '${signal}');
+          return next(specifier, context);
+        },
+      });`,
+    );
+    const { code, stderr } = await holdfast(
+      ['watch', place.path('out'), place.uri, '--complete-when', 'rename', '--interval', '100ms', ...words],
+      { env: { NODE_OPTIONS: `--import=${hook}` } },
+    );
+    expect([code, stderr]).toEqual([0, expect.stringContaining(said)]);
+    if (isSaved) expect(await versionsIn(place.uri)).toEqual([1]);
+  });
+
   test('several directories, and one of them is of a newer attempt', async () => {
     const place = await newPlace();
     await write(place, 1);

@@ -103,6 +103,7 @@ export function holdfast(argv: readonly string[], env: Env): Promise<Shown> {
         listenForInterrupt: () => ({
           signal: new AbortController().signal,
           outlastSigterm: () => undefined,
+          deliverEarly: () => undefined,
           dispose: () => undefined,
         }),
       });

@@ -43,6 +43,7 @@ async function cli(argv: readonly string[]): Promise<{ code: number; text: strin
     listenForInterrupt: () => ({
       signal: new AbortController().signal,
       outlastSigterm: () => undefined,
+      deliverEarly: () => undefined,
       dispose: () => undefined,
     }),
   });

@@ -31,6 +31,7 @@ export async function callInProcess(
     listenForInterrupt: () => ({
       signal,
       outlastSigterm: () => undefined,
+      deliverEarly: () => undefined,
       dispose: () => undefined,
     }),
   });

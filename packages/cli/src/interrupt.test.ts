@@ -1,12 +1,15 @@
 import { EventEmitter } from 'node:events';
 import { ManualClock } from '@holdfast/testkit';
 import { describe, expect, it } from 'vitest';
+import { EarlySignals } from './early-signals.ts';
 import { type Interrupt, listenForInterrupt } from './interrupt.ts';
 
-function setUp() {
+function setUp({ before = [] as string[] } = {}) {
   const [signals, clock] = [new EventEmitter(), new ManualClock()];
   const said: string[] = [];
-  const interrupt = listenForInterrupt(() => said.push('ending'), { clock, signals });
+  const early = new EarlySignals(signals);
+  for (const signal of before) signals.emit(signal);
+  const interrupt = listenForInterrupt(() => said.push('ending'), { clock, signals, early });
   return { signals, clock, said, interrupt };
 }
 
@@ -48,6 +51,24 @@ describe('SIGTERM', () => {
     signals.emit('SIGTERM');
     interrupt.dispose();
     expect([clock.sleeperCount, reasonOf(interrupt)]).toEqual([0, null]);
+  });
+
+  it('before the program was loaded interrupts once the command has begun', () => {
+    const { said, interrupt } = setUp({ before: ['SIGTERM'] });
+    expect([reasonOf(interrupt), said]).toEqual([null, []]);
+    interrupt.deliverEarly();
+    interrupt.deliverEarly();
+    expect([reasonOf(interrupt), said]).toEqual(['interrupted', ['ending']]);
+  });
+
+  it('before the program was loaded is outlasted by a command that asks for it', async () => {
+    const { signals, clock, said, interrupt } = setUp({ before: ['SIGTERM'] });
+    interrupt.outlastSigterm(25_000, () => said.push('SIGTERM'));
+    interrupt.deliverEarly();
+    expect([reasonOf(interrupt), said]).toEqual([null, ['SIGTERM']]);
+    await clock.advance(25_000);
+    expect(reasonOf(interrupt)).toBe('stopped 25 s after SIGTERM');
+    expect([signals.listenerCount('SIGINT'), signals.listenerCount('SIGTERM')]).toEqual([1, 1]);
   });
 
   it('and Ctrl-C after the outcome do nothing, and do not end the process either', () => {

@@ -1,4 +1,5 @@
 import { CheckpointError, type Clock, systemClock } from '@holdfast/core/contract';
+import type { EarlySignals } from './early-signals.ts';
 import { formatRoughDuration } from './format.ts';
 
 const INTERRUPTED_EXIT_CODE = 130;
@@ -11,6 +12,8 @@ export interface Interrupt {
    * milliseconds. Further ones before that are ignored. Ctrl-C still interrupts.
    */
   outlastSigterm(forMs: number, onSigterm: () => void): void;
+  /** Acts on the signals that came while the program loaded. Call it once the command has begun. */
+  deliverEarly(): void;
   /**
    * The outcome is known: from now on both signals are ignored. Without a listener they would end
    * the process, and its exit status would hide the outcome.
@@ -28,7 +31,11 @@ type SignalSource = Pick<NodeJS.EventEmitter, 'on' | 'off'>;
  */
 export function listenForInterrupt(
   onFirst: () => void,
-  { clock = systemClock, signals = process }: { clock?: Clock; signals?: SignalSource } = {},
+  {
+    clock = systemClock,
+    signals = process,
+    early,
+  }: { clock?: Clock; signals?: SignalSource; early?: EarlySignals } = {},
 ): Interrupt {
   const controller = new AbortController();
   const over = new AbortController();
@@ -53,10 +60,14 @@ export function listenForInterrupt(
   };
   signals.on('SIGINT', onInterrupt);
   signals.on('SIGTERM', onTerminate);
+  const received = early?.take() ?? [];
   return {
     signal: controller.signal,
     outlastSigterm(forMs, onSigterm) {
       grace = { forMs, onSigterm };
+    },
+    deliverEarly() {
+      for (const signal of received.splice(0)) signal === 'SIGINT' ? onInterrupt() : onTerminate();
     },
     dispose() {
       over.abort();

@@ -1,15 +1,10 @@
 #!/usr/bin/env node
-/** The `holdfast` program. */
+/** The `holdfast` program. It listens for signals first, and then loads the rest. */
 
 import module from 'node:module';
-import { systemClock } from '@holdfast/core/contract';
-import packageJson from '../package.json' with { type: 'json' };
-import { askAtTerminal } from './confirm.ts';
-import { listenForInterrupt } from './interrupt.ts';
-import { runCli } from './run-cli.ts';
+import { EarlySignals } from './early-signals.ts';
 
-/** A command that has succeeded and could not say so ends as an error of no other kind does. */
-const OUTPUT_LOST = 1;
+const early = new EarlySignals(process);
 
 // Caches the compiled code of modules loaded later (the engine, a store's SDK): once per machine,
 // not per call.
@@ -18,41 +13,5 @@ module.enableCompileCache?.(); // From Node 22.8 on.
 // These variables make libraries that find credentials log what they send, including secrets.
 for (const name of ['AZURE_LOG_LEVEL', 'DEBUG', 'GOOGLE_SDK_NODE_LOGGING']) delete process.env[name];
 
-// A message that cannot be written is lost, and the command continues: a full disk below a log must
-// not end a save. A result that cannot be written is told at the end. A reader that closes early
-// (`holdfast list … | head -1`) is not an error.
-let resultLost: NodeJS.ErrnoException | undefined;
-process.stderr.on('error', () => undefined);
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') resultLost ??= error;
-});
-
-process.exitCode = await runCli(process.argv.slice(2), {
-  env: process.env,
-  stdout: process.stdout,
-  stderr: process.stderr,
-  clock: systemClock,
-  programVersion: packageJson.version,
-  ask: process.stdin.isTTY === true && process.stderr.isTTY === true ? askAtTerminal : null,
-  listenForInterrupt,
-});
-
-// Wait until all output has reached the pipe. A signal ends the wait for a reader that takes none.
-// Do not wait for leftovers of a library, such as a process that was to provide credentials.
-const signalled = new Promise((resolve) => {
-  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, resolve);
-});
-const written = [process.stdout, process.stderr].map(
-  (stream) => new Promise<void>((resolve) => stream.write('', () => resolve())),
-);
-await Promise.race([Promise.all(written), signalled]);
-if (resultLost !== undefined && process.exitCode === 0) {
-  process.stderr.write(
-    `holdfast: standard output cannot be written: ${resultLost.message}\n  the command itself has succeeded\n`,
-  );
-  process.exitCode = OUTPUT_LOST;
-}
-
-// Node ends by itself when nothing is left. Exiting during its own compilations can hang Node 24
-// for ever, so exit only if there are leftovers.
-setTimeout(() => process.exit(), 50).unref();
+const { runProgram } = await import('./program.ts');
+await runProgram(process.env, early);

@@ -57,6 +57,7 @@ async function cli(argv: string[], { env = {}, interrupt = false, answer }: CliO
       return {
         signal: controller.signal,
         outlastSigterm: () => undefined,
+        deliverEarly: () => undefined,
         dispose: () => undefined,
       };
     },

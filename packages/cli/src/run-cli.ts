@@ -115,7 +115,9 @@ async function runCommand(
   try {
     const modules = call.get(storeModule) ?? [];
     if (modules.length > 0) await (await import('./store-modules.ts')).addStores(modules);
-    const result = await command.run(call);
+    const running = command.run(call);
+    interrupt.deliverEarly();
+    const result = await running;
     reporter.end();
     return conclude(
       result,

@@ -53,6 +53,7 @@ async function cliThen(act: () => Promise<void>, ...argv: string[]) {
     listenForInterrupt: () => ({
       signal: new AbortController().signal,
       outlastSigterm: (forMs) => outlasted.push(`${forMs}`),
+      deliverEarly: () => undefined,
       dispose: () => undefined,
     }),
   });
