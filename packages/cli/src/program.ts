@@ -13,9 +13,9 @@ const OUTPUT_LOST = 1;
 
 /** Sets the exit status. */
 export async function runProgram(env: Environment, early: EarlySignals): Promise<void> {
-  // A message that cannot be written is lost, and the command continues: a full disk below a log must
-  // not end a save. A result that cannot be written is told at the end. A reader that closes early
-  // (`holdfast list … | head -1`) is not an error.
+  // A message that cannot be written is lost, and the command continues: a full disk below a log
+  // must not end a save. A result that cannot be written is told at the end. A reader that closes
+  // early (`holdfast list … | head -1`) is not an error.
   let resultLost: NodeJS.ErrnoException | undefined;
   process.stderr.on('error', () => undefined);
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -32,8 +32,9 @@ export async function runProgram(env: Environment, early: EarlySignals): Promise
     listenForInterrupt: (onFirst) => listenForInterrupt(onFirst, { early }),
   });
 
-  // Wait until all output has reached the pipe. A signal ends the wait for a reader that takes none.
-  // Do not wait for leftovers of a library, such as a process that was to provide credentials.
+  // Wait until all output has reached the pipe. A signal ends the wait for a reader that takes
+  // none. Do not wait for leftovers of a library, such as a process that was to provide
+  // credentials.
   const signalled = new Promise((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, resolve);
   });
