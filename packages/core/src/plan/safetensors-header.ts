@@ -1,19 +1,16 @@
 /**
  * The JSON header of a safetensors file: type, shape and offsets of each tensor. Pure.
  *
- * A header may be hostile: the number of its values is checked before it is parsed. Problems are
+ * A header may be hostile: the memory of its values is checked before it is parsed. Problems are
  * returned, never thrown.
  */
 
 import type { TensorShape } from '../contract/history.ts';
-import { areCounts, isJsonObject, parseObject, structureOf } from './bounded-json.ts';
+import { areCounts, isJsonObject, jsonMemory, parseObject } from './bounded-json.ts';
 import { tensorBytes } from './safetensors-dtypes.ts';
 
-/**
- * Limit on brackets, commas and colons; a tensor has about a dozen. Each stands for a value that
- * the parsed header keeps in memory.
- */
-const STRUCTURE_MAX = 2_000_000;
+/** Memory for the values of a header; see `jsonMemory`. A tensor takes about 900 bytes of it. */
+const MEMORY_MAX = 40 * 1024 * 1024;
 const DIMENSIONS_MAX = 64;
 const METADATA = '__metadata__';
 /**
@@ -37,15 +34,14 @@ export interface Place {
 
 /** The tensors in the order of their bytes, or the problem. */
 export function parseHeader(bytes: Uint8Array, dataBytes: number): Place[] | string {
-  if (structureOf(bytes) > STRUCTURE_MAX) {
-    return `its header has more than ${STRUCTURE_MAX} brackets, commas and colons`;
-  }
+  const memory = jsonMemory(bytes, MEMORY_MAX);
+  if (memory > MEMORY_MAX) return `the values of its header take more than ${MEMORY_MAX} bytes of memory`;
   const header = parseObject(bytes);
   if (!header) return 'its header is not a JSON object';
   // The parser keeps the later one of two equal names.
   if (namesIn(bytes) > Object.keys(header).length) return 'its header has a name twice';
   const places: Place[] = [];
-  const sharding = shardingOf(header[METADATA]);
+  const sharding = shardingOf(header[METADATA], MEMORY_MAX - memory);
   for (const [name, entry] of Object.entries(header)) {
     if (name === METADATA) continue;
     const place = placeOf(name, entry, sharding);
@@ -77,15 +73,16 @@ function namesIn(json: Uint8Array): number {
   return count;
 }
 
-/** Empty if the header says nothing of parts, or nothing that can be understood. */
-function shardingOf(metadata: unknown): ReadonlyMap<string, unknown> {
+/**
+ * Empty if the header says nothing of parts, or nothing that can be understood in the memory that
+ * is left.
+ */
+function shardingOf(metadata: unknown, memoryBytes: number): ReadonlyMap<string, unknown> {
   const text = isJsonObject(metadata) ? metadata[SHARDING] : undefined;
-  try {
-    const sharding: unknown = typeof text === 'string' ? JSON.parse(text) : undefined;
-    return new Map(isJsonObject(sharding) ? Object.entries(sharding) : []);
-  } catch {
-    return new Map();
-  }
+  if (typeof text !== 'string') return new Map();
+  const json = Buffer.from(text);
+  const sharding = jsonMemory(json, memoryBytes) > memoryBytes ? undefined : parseObject(json);
+  return new Map(Object.entries(sharding ?? {}));
 }
 
 function placeOf(name: string, entry: unknown, sharding: ReadonlyMap<string, unknown>): Place | undefined {

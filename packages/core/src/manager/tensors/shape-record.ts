@@ -6,14 +6,14 @@
 import { shown } from '../../contract/checks.ts';
 import { CheckpointError } from '../../contract/errors.ts';
 import type { FileRecord } from '../../format/index.ts';
-import { areCounts, isJsonObject, parseObject, structureOf } from '../../plan/bounded-json.ts';
+import { areCounts, isJsonObject, jsonMemory, parseObject } from '../../plan/bounded-json.ts';
 import { type RunContext, transferOptions } from '../run/index.ts';
 
 const FILE_NAME = 'metadata.json';
 const FORMAT = 'holdfast-dcp';
 const BYTES_MAX = 32 * 1024 * 1024;
-/** See `structureOf`. A part of a tensor has about fifteen. */
-const STRUCTURE_MAX = 4_000_000;
+/** See `jsonMemory`. */
+const MEMORY_MAX = 48 * 1024 * 1024;
 
 /** The shapes of whole tensors, by name. */
 export type Shapes = ReadonlyMap<string, readonly number[]>;
@@ -32,7 +32,7 @@ export async function readShapes(
   const chunks: Uint8Array[] = [];
   for await (const chunk of run.transfers.stream(file, transferOptions(options))) chunks.push(chunk);
   const json = Buffer.concat(chunks);
-  return structureOf(json) > STRUCTURE_MAX ? null : shapesIn(parseObject(json));
+  return jsonMemory(json, MEMORY_MAX) > MEMORY_MAX ? null : shapesIn(parseObject(json));
 }
 
 function shapesIn(record: Readonly<Record<string, unknown>> | undefined): Shapes {
