@@ -7,9 +7,10 @@ import { createCheckpointManager, openObjectSource } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { expect, test } from 'vitest';
 import { CLOUDS } from '../servers/clouds.ts';
+import { filledBytes } from '../filled-bytes.ts';
 
 const SIZE = 700_003;
-const DATA = Uint8Array.from({ length: SIZE }, (_, index) => (index * 31 + (index >> 8)) & 0xff);
+const DATA = filledBytes(SIZE, (index) => index * 31 + (index >> 8));
 const READS = [
   [0, 1],
   [4001, 70_000],

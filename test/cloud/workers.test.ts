@@ -13,13 +13,14 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { CLOUDS } from '../servers/clouds.ts';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
 import type { TestBucket } from '../servers/test-bucket.ts';
+import { filledBytes } from '../filled-bytes.ts';
 
 const MIB = 1024 * 1024;
 const SETTINGS = { workers: 2, bufferBytes: 64 * MIB, partSizeBytesMin: 5 * MIB };
 const TIMEOUT_MS = 120_000;
 
 const bytes = (length: number, seed: number) =>
-  Uint8Array.from({ length }, (_, index) => (index * 31 + seed * 17 + (index >> 8)) & 0xff);
+  filledBytes(length, (index) => index * 31 + seed * 17 + (index >> 8));
 const FILES = { large: bytes(23 * MIB + 5, 1), small: bytes(300_000, 2), empty: bytes(0, 3) };
 
 async function managerOf({ uri, env }: Pick<TestBucket, 'uri' | 'env'>): Promise<RunManager> {

@@ -5,6 +5,7 @@ import type { ObjectStore } from '@holdfast/core/contract';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { wholeCheckpoints } from './raw-pages.ts';
 import { type RawShare, rawShares } from './raw-shares.ts';
+import { filledBytes } from '../filled-bytes.ts';
 
 /** Settings of healthy processes. */
 export const SETTINGS = {
@@ -64,9 +65,9 @@ export function filesOf(attempt: string, version: bigint, writer: number): Recor
   const name = `${attempt}/${version}/${writer}`;
   const seed = crc32c(new TextEncoder().encode(name));
   const files = made.get(name) ?? {
-    [`w${writer}/two-parts.bin`]: Uint8Array.from(
-      { length: 70_000 },
-      (_, index) => (Math.imul(index, 2654435761) ^ seed) >>> 24,
+    [`w${writer}/two-parts.bin`]: filledBytes(
+      70_000,
+      (index) => (Math.imul(index, 2654435761) ^ seed) >>> 24,
     ),
     [`w${writer}/tag`]: new TextEncoder().encode(attempt),
   };

@@ -1,6 +1,7 @@
 /** Quickly generated files of any size whose bytes identify their writer. */
 
 import { crc32c } from '@holdfast/core';
+import { filledBytes } from '../filled-bytes.ts';
 
 /** No part size is a multiple of this number, so all parts differ. */
 const PATTERN_BYTES = 65_521;
@@ -13,10 +14,7 @@ export function largeFilesOf(
   sizeBytes: number,
 ): Record<string, Uint8Array> {
   const seed = crc32c(new TextEncoder().encode(`${attempt}/${version}/${writer}`));
-  const pattern = Uint8Array.from(
-    { length: PATTERN_BYTES },
-    (_, index) => (Math.imul(index, 2654435761) ^ seed) >>> 24,
-  );
+  const pattern = filledBytes(PATTERN_BYTES, (index) => (Math.imul(index, 2654435761) ^ seed) >>> 24);
   return {
     [`w${writer}/large`]: Buffer.alloc(sizeBytes, pattern),
     [`w${writer}/tag`]: new TextEncoder().encode(attempt),

@@ -8,6 +8,7 @@ import {
   type RunManager,
 } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { filledBytes } from '../filled-bytes.ts';
 
 export const SETTINGS = { bufferBytes: 16 * 1024 * 1024, partSizeBytesMin: 64 * 1024, retryDelayMsBase: 1 };
 
@@ -20,7 +21,7 @@ export function newBucket(): MemoryBucket {
 }
 
 export function bytes(length: number, seed = 1): Uint8Array {
-  return Uint8Array.from({ length }, (_, index) => (index * 31 + seed * 17 + (index >> 8)) & 0xff);
+  return filledBytes(length, (index) => index * 31 + seed * 17 + (index >> 8));
 }
 
 /** The error a promise rejects with, as "Code: message". */

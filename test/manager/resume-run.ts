@@ -10,6 +10,7 @@ import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FAULTS, type FaultPlan, FaultyStore, ManualClock, type PlannedCall } from '@holdfast/testkit';
 import { expect } from 'vitest';
 import { bytes, newBucket, open, SETTINGS } from './memory-run.ts';
+import { filledBytes } from '../filled-bytes.ts';
 
 export const PART = 64 * 1024;
 export const CONCURRENCY = 4;
@@ -30,7 +31,7 @@ export const source = bytesOf(1);
 
 /** All parts differ. */
 export function bytesOf(seed: number, length = SIZE): Uint8Array {
-  return Uint8Array.from({ length }, (_, at) => (Math.imul(at + seed, 2654435761) >>> 24) & 0xff);
+  return filledBytes(length, (at) => Math.imul(at + seed, 2654435761) >>> 24);
 }
 
 export interface Life extends Partial<CheckpointManagerOptions> {

@@ -15,7 +15,7 @@ const CALLS_MAX = 200;
 /** A mirror may die at any call. */
 const AT_EVERY_CALL: readonly FaultName[] = ['stopBefore'];
 /** In a short run each of the other faults hits one of this many calls. */
-const CALLS_ONE_IN = 3;
+const CALLS_ONE_IN = 6;
 
 /**
  * A duplicated request that arrives late may restore a deleted object with the same bytes. It is

@@ -7,6 +7,7 @@ import { crc32c } from '@holdfast/core';
 import type { MemoryBucket } from '@holdfast/core/store';
 import { type RawFile, rawShares } from '../crash/raw-shares.ts';
 import { violated } from './invariant-error.ts';
+import { filledBytes } from '../filled-bytes.ts';
 
 interface RawId {
   readonly lineage?: number;
@@ -59,7 +60,7 @@ const FIRST_PART_BYTES = 65_536;
 /** The first part is the same in all files. The second part depends on the mark. */
 function largeBytes(mark: string): Uint8Array {
   const seed = crc32c(new TextEncoder().encode(mark));
-  return Uint8Array.from({ length: FIRST_PART_BYTES + 1000 }, (_, at) =>
+  return filledBytes(FIRST_PART_BYTES + 1000, (at) =>
     at < FIRST_PART_BYTES ? at * 31 : (Math.imul(at, 2654435761) ^ seed) >>> 24,
   );
 }

@@ -58,15 +58,15 @@ const NAME: FieldRule = {
   holds: (value) => logicalNameProblem(value as string) === null,
 };
 
-/**
- * By message and field. Applied to every value, including defaults, and to each element of a
- * repeated field.
- */
 const MANIFEST_KEY: FieldRule = {
   accepted: 'the key of a manifest',
   holds: (value) => parseManifestKey(value as string) !== null,
 };
 
+/**
+ * By message and field. Applied to every value, including defaults, and to each element of a
+ * repeated field.
+ */
 export const FIELD_RULES: Readonly<Record<string, FieldRule>> = {
   'CatalogEntry.seq': within(1, SEQ_MAX),
   'CatalogPage.seq': within(1, SEQ_MAX),
