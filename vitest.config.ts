@@ -6,6 +6,9 @@ import { withWorkers } from './test/with-workers/changes.ts';
 // Without 'module': what it leads to in some packages is for bundlers, and Node cannot load it.
 const conditions = ['holdfast-source', 'node', 'import', 'default'];
 
+/** Directories of tests that run many files in one process. None of them needs the packed command. */
+const SHARED = 'test/{bad-input,direct-http,golden,manager,mirror,transfer}/**/*.test.ts';
+
 export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions, externalConditions: conditions } },
@@ -42,10 +45,19 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: 'shared',
+          // The calls of a dead process that some of these leave behind do not disturb the next file.
+          isolate: false,
+          include: [SHARED],
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: 'stores',
           globalSetup: ['test/e2e/pack-first.ts'],
           include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
-          exclude: ['**/node_modules/**', 'test/tidy.test.ts', 'test/tidy/**'],
+          exclude: ['**/node_modules/**', SHARED, 'test/tidy.test.ts', 'test/tidy/**'],
         },
       },
       {
