@@ -99,7 +99,7 @@ const DECISION = /^catalog\//;
 const save = (version: number) => (manager: RunManager, signal: AbortSignal) =>
   manager.save({ version, buffers: { b: bytes(100, 50 + version) }, signal });
 
-/** Objects of a run with versions 1 and 2. Saving them for each round would take most of the time. */
+/** Objects of a run with versions 1 and 2. Saving them in each round takes most of its time. */
 let savedTwo: Promise<readonly (readonly [key: string, bytes: Uint8Array])[]> | undefined;
 async function two(bucket: MemoryBucket): Promise<void> {
   savedTwo ??= (async () => {
