@@ -5,7 +5,7 @@ import { bytes, newBucket, open } from './memory-run.ts';
 
 // 460 saves one after the other take some seconds on an idle machine.
 test('a run that goes on for ever keeps its catalog on one list page, and its newest entries', {
-  timeout: 120_000,
+  timeout: 240_000,
 }, async () => {
   const bucket = newBucket();
   {
