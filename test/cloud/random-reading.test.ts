@@ -6,8 +6,8 @@
 import { createCheckpointManager, openObjectSource } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { expect, test } from 'vitest';
-import { CLOUDS } from '../servers/clouds.ts';
 import { filledBytes } from '../filled-bytes.ts';
+import { CLOUDS } from '../servers/clouds.ts';
 
 const SIZE = 700_003;
 const DATA = filledBytes(SIZE, (index) => index * 31 + (index >> 8));

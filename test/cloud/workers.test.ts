@@ -10,10 +10,10 @@ import { createCheckpointManager, type RunManager } from '@holdfast/core';
 import { openWorkers } from '@holdfast/core/internal/workers/index';
 import { openStore } from '@holdfast/stores';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { filledBytes } from '../filled-bytes.ts';
 import { CLOUDS } from '../servers/clouds.ts';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
 import type { TestBucket } from '../servers/test-bucket.ts';
-import { filledBytes } from '../filled-bytes.ts';
 
 const MIB = 1024 * 1024;
 const SETTINGS = { workers: 2, bufferBytes: 64 * MIB, partSizeBytesMin: 5 * MIB };

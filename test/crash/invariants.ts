@@ -3,9 +3,9 @@
 import { crc32c, createCheckpointManager, idText, type RunManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { filledBytes } from '../filled-bytes.ts';
 import { wholeCheckpoints } from './raw-pages.ts';
 import { type RawShare, rawShares } from './raw-shares.ts';
-import { filledBytes } from '../filled-bytes.ts';
 
 /** Settings of healthy processes. */
 export const SETTINGS = {

@@ -9,8 +9,8 @@ import { decodeRecord } from '@holdfast/core/internal/format/index';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FAULTS, type FaultPlan, FaultyStore, ManualClock, type PlannedCall } from '@holdfast/testkit';
 import { expect } from 'vitest';
-import { bytes, newBucket, open, SETTINGS } from './memory-run.ts';
 import { filledBytes } from '../filled-bytes.ts';
+import { bytes, newBucket, open, SETTINGS } from './memory-run.ts';
 
 export const PART = 64 * 1024;
 export const CONCURRENCY = 4;

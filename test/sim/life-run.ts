@@ -6,8 +6,8 @@
 import { crc32c } from '@holdfast/core';
 import type { MemoryBucket } from '@holdfast/core/store';
 import { type RawFile, rawShares } from '../crash/raw-shares.ts';
-import { violated } from './invariant-error.ts';
 import { filledBytes } from '../filled-bytes.ts';
+import { violated } from './invariant-error.ts';
 
 interface RawId {
   readonly lineage?: number;
