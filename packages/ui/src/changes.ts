@@ -17,8 +17,9 @@ interface Planned {
 }
 
 /**
- * Without `confirm`: the plan. With the digest of the plan as it is now: carries it out. `Conflict`:
- * the run has changed since the plan. `InvalidArgument`: a field is missing or not accepted.
+ * Without `confirm`: returns the plan. With the digest of the present plan: carries it out.
+ * `Conflict`: the run has changed since the plan. `InvalidArgument`: a field is missing or not
+ * accepted.
  */
 export async function change(
   reader: RunReader,
