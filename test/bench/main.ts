@@ -9,6 +9,7 @@ import { benchAgent } from './agent.ts';
 import { benchAsync } from './async.ts';
 import { benchCollect } from './collect.ts';
 import { benchCrowd } from './crowd.ts';
+import { benchFleet } from './fleet.ts';
 import { benchLocal } from './local-command.ts';
 import { benchMirror } from './mirror.ts';
 import { benchRecords } from './records.ts';
@@ -37,6 +38,7 @@ npm run bench -- retention        a plan of retention for 10,000 versions
 npm run bench -- resume           what is sent again after a kill at 60 % of a file, in each store
 npm run bench -- verify           level 0 of a checkpoint of 1,000 files on MinIO: time and requests
 npm run bench -- collect          10,000 objects that nothing refers to, deleted from MinIO
+npm run bench -- fleet            10,000 runs on MinIO, found and summarised: time, requests, memory
 npm run bench -- repartition      a checkpoint of ElasticDL's from 4 shards to 3, beside plain streams of the same bytes
 npm run bench -- inspect          the structure of a large shard of ElasticDL's
 npm run bench -- async            how long a step is held up by a save beside the training, beside a plain copy
@@ -75,6 +77,8 @@ repartition, inspect:
 async:
   --size A            of each of the 16 buffers, as in 1MiB (64MiB)
   --staging DIR       one more row: copied to there, as to /dev/shm
+fleet:
+  --runs N            how many (10000)
 scale:
   --versions N        at most (100000)
   --files N           at most, a thousand for each writer (1000000)
@@ -103,6 +107,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   adapters: benchAdapters,
   mirror: benchMirror,
   collect: benchCollect,
+  fleet: benchFleet,
   records: benchRecords,
   references: benchReferences,
   retention: benchRetention,

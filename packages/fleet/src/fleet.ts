@@ -254,6 +254,7 @@ class Search {
       recordTimeoutMs: timeoutMs,
       retryTimeoutMs: shorterMs,
       stallTimeoutMs: Math.min(STALL_TIMEOUT_MS, shorterMs),
+      workers: 0, // it reads no payload
     };
   }
 }

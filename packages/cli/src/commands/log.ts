@@ -37,7 +37,7 @@ async function runLog(call: Call): Promise<CommandResult> {
   });
   return {
     text: textOf(entries, call),
-    json: { uri: call.subject.uri ?? null, entries: entries.map(jsonOf) },
+    json: { uri: call.subject.uri ?? null, entries: entries.map(jsonEntry) },
   };
 }
 
@@ -84,7 +84,7 @@ function shorten(attempt: string): string {
   return attempt.startsWith('drawn-') ? `${attempt.slice(0, 'drawn-'.length + 8)}…` : attempt;
 }
 
-function jsonOf(entry: LogEntry) {
+export function jsonEntry(entry: LogEntry) {
   return {
     seq: entry.seq,
     at: jsonTime(entry.atMs),
