@@ -30,9 +30,13 @@ export interface LoadedModules {
   readonly stores: readonly string[];
   /** The adapters whose SDKs have been loaded, at least in part, sorted. */
   readonly sdks: readonly string[];
+  /** Packages of the project that only some commands need, sorted. */
+  readonly onDemand: readonly string[];
   /** Modules of Node that take long to load, such as `node:http`, sorted. */
   readonly costly: readonly string[];
 }
+
+const ON_DEMAND = /\/(agent|fleet|testkit|training|ui)\/(?:src|dist)\//;
 
 /** Each takes from 15 to 40 ms: Node's HTTP client brings its implementation of `fetch` along. */
 const COSTLY = ['node:http', 'node:http2', 'node:https', 'node:internal/deps/undici/undici', 'node:tls'];
@@ -67,6 +71,7 @@ function modulesOf(urls: readonly string[]): LoadedModules {
     packages,
     stores: sorted(paths.map((path) => /\/(store-[a-z0-9]+)\/(?:src|dist)\//.exec(path)?.[1])),
     sdks,
+    onDemand: sorted(paths.map((path) => ON_DEMAND.exec(path)?.[1])),
     costly: COSTLY.filter((name) => urls.includes(name)),
   };
 }

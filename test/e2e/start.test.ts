@@ -38,7 +38,7 @@ describe('idle', () => {
     async (args) => {
       const { modules, ended } = await loadedBy(args);
       expect(ended?.code).toBe(0);
-      expect(modules).toMatchObject({ stores: [], sdks: [] });
+      expect(modules).toMatchObject({ stores: [], sdks: [], onDemand: [] });
     },
   );
 
@@ -86,7 +86,21 @@ describe('opening one store loads its adapter, and neither an SDK nor what only 
 
   test('file', async () => {
     const { uri } = await newPlace();
-    expect(await latestOf(uri, {})).toMatchObject({ stores: ['store-local'], sdks: [], costly: [] });
+    expect(await latestOf(uri, {})).toMatchObject({
+      stores: ['store-local'],
+      sdks: [],
+      costly: [],
+      onDemand: [],
+    });
+  });
+
+  test('runs: only it and the exporter load the search for runs, and only the latter a server', async () => {
+    const { uri } = await newPlace();
+    const runs = await loadedBy(['runs', uri]);
+    expect(runs.modules).toMatchObject({ stores: ['store-local'], onDemand: ['fleet'], costly: [] });
+    const exporter = await loadedBy(['exporter', uri, '--once']);
+    expect(exporter.modules.onDemand).toEqual(['fleet']);
+    expect(exporter.modules.costly).toContain('node:http');
   });
 
   test.each(ADAPTERS)('$name, with at most a key of the environment', async ({ name }) => {
