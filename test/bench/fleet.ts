@@ -32,6 +32,7 @@ interface FleetPass {
   readonly listCount: number;
   readonly readBytes: number;
   readonly commandMs: number;
+  readonly commandCpuMs: number;
   readonly commandBytes: number;
 }
 
@@ -59,8 +60,9 @@ export async function benchFleet(args: readonly string[]): Promise<boolean> {
       await fill(await openStore(uri, env), runCount);
       for (let round = 0; round < rounds; round++) {
         const pass = await inProcess(await openStore(uri, env), runCount);
-        const { wallMs, peakRssBytes } = await cli.cost(['runs', uri, '--quiet'], env);
-        passes.push({ ...pass, commandMs: wallMs, commandBytes: peakRssBytes });
+        const { wallMs, userMs, systemMs, peakRssBytes } = await cli.cost(['runs', uri, '--quiet'], env);
+        const commandCpuMs = userMs + systemMs;
+        passes.push({ ...pass, commandMs: wallMs, commandCpuMs, commandBytes: peakRssBytes });
         say(`round ${round + 1}: ${Math.round(pass.wallMs)} ms, the command ${Math.round(wallMs)} ms`);
       }
     } finally {
@@ -83,9 +85,7 @@ async function fill(store: ObjectStore, runCount: number): Promise<void> {
   const keys = bucket.keys();
   const copied = keys.filter((key) => key === 'run.json' || key.startsWith('catalog/'));
   const payload = keys.find((key) => key.endsWith('/a')) as string;
-  const objects = await Promise.all(
-    [...copied, payload].map((key) => source.get(key, { maxBytes: MIB })),
-  );
+  const objects = await Promise.all([...copied, payload].map((key) => source.get(key, { maxBytes: MIB })));
   const runs = Array.from({ length: runCount }, (_, index) => {
     const team = String(Math.floor(index / RUNS_PER_TEAM)).padStart(4, '0');
     return `team-${team}/run-${String(index).padStart(6, '0')}`;
@@ -102,7 +102,7 @@ async function fill(store: ObjectStore, runCount: number): Promise<void> {
 async function inProcess(
   store: ObjectStore,
   runCount: number,
-): Promise<Omit<FleetPass, 'commandMs' | 'commandBytes'>> {
+): Promise<Omit<FleetPass, 'commandMs' | 'commandCpuMs' | 'commandBytes'>> {
   const calls: StoreCall[] = [];
   const observed = new ObservedStore(store, { clock: systemClock, onCall: (call) => calls.push(call) });
   const beganMs = performance.now();
@@ -136,6 +136,7 @@ function tableOf(passes: readonly FleetPass[], runCount: number): string {
     [
       row('library, s', ({ wallMs }) => wallMs / 1000, 1),
       row('command, s', ({ commandMs }) => commandMs / 1000, 1),
+      row('CPU of the command, s', ({ commandCpuMs }) => commandCpuMs / 1000, 1),
       row('memory of the command, MiB', ({ commandBytes }) => commandBytes / MIB),
       row('requests', ({ requestCount }) => requestCount),
       row('requests for each run', ({ requestCount }) => requestCount / runCount, 2),
