@@ -124,7 +124,7 @@ export const ERROR_CODES = {
   Throttled: {
     status: 'temporary',
     exitCode: 75,
-    advice: 'Repeat the call later, with less concurrency.',
+    advice: 'Repeat the call later, with less concurrency or with larger parts (partSizeBytesMin).',
   },
   Unavailable: {
     status: 'temporary',

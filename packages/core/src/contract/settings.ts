@@ -29,7 +29,8 @@ export const SETTINGS = {
     default: 8 * MIB,
     min: 64 * 1024,
     max: 1024 * MIB,
-    meaning: 'Smallest part of a file that is sent or read in one request. A large file takes larger parts.',
+    meaning:
+      'Smallest part of a file that is sent or read in one request. A large file takes larger parts. Larger ones need fewer requests, of which a store takes only so many per second from all writers together.',
   },
   concurrency: {
     default: 0,
