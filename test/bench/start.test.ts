@@ -9,7 +9,8 @@ function started(
   loaded?: Partial<LoadedModules>,
   { store, local }: { store?: string; local?: string } = {},
 ) {
-  const modules = loaded && { packages: [], stores: [], sdks: [], costly: [], ...loaded };
+  const none = { packages: [], stores: [], sdks: [], costly: [], onDemand: [] };
+  const modules = loaded && { ...none, ...loaded };
   const costs = [{ wallMs, userMs: wallMs / 2, systemMs: 1, peakRssBytes: 1 }];
   return { name, store, local, costs, loaded: modules };
 }
