@@ -81,7 +81,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'packages/fleet/src/': [...CORE, '@holdfast/stores'],
   'packages/opentelemetry/src/': ['@holdfast/core/contract'],
 
-  'packages/ui/src/': [...CORE, '@holdfast/fleet', ANY_NODE],
+  'packages/ui/src/': [...CORE, '@holdfast/agent', '@holdfast/fleet', ANY_NODE],
   // What runs in the browser.
   'packages/ui/page/': ['preact', 'preact/hooks'],
   'packages/ui/build.mjs': ['esbuild', ANY_NODE],

@@ -3,6 +3,7 @@
 import { h } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Session } from '../src/api.ts';
+import { AgentPage } from './agent-page.ts';
 import { FleetPage } from './fleet-page.ts';
 import { GoodputPage } from './goodput-page.ts';
 import { SourceContext, useCall } from './live.ts';
@@ -62,6 +63,7 @@ function Navigation({ page, uri, session }: { page: string; uri: string; session
           ['run', 'Run'],
           ['goodput', 'Goodput'],
         ] as const)),
+    ...(session.hasAgent ? [['agent', 'Agent'] as const] : []),
   ];
   return h(
     'nav',
@@ -71,7 +73,7 @@ function Navigation({ page, uri, session }: { page: string; uri: string; session
         'a',
         {
           key: name,
-          href: linkTo(name, name === 'fleet' ? {} : { uri }),
+          href: linkTo(name, name === 'fleet' || name === 'agent' ? {} : { uri }),
           'aria-current': page === name ? 'page' : undefined,
         },
         title,
@@ -91,6 +93,7 @@ function Page({ page, uri, query, mayChange }: PageProps) {
   const [version, lineage] = [query.get('version') ?? '', query.get('lineage') ?? ''];
   if (page === 'version') return h(VersionPage, { uri, version, lineage, mayChange });
   if (page === 'fleet') return h(FleetPage, null);
+  if (page === 'agent') return h(AgentPage, null);
   if (page === 'goodput') return h(GoodputPage, { uri });
   return h(RunPage, { uri, mayChange });
 }

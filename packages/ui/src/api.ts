@@ -4,6 +4,7 @@
  * are in bytes.
  */
 
+import type { StatusView } from '@holdfast/agent';
 import type { RunSummary } from '@holdfast/fleet';
 
 export interface Session {
@@ -328,6 +329,9 @@ export interface Spark {
   readonly uri: string;
   readonly commitsMs: readonly number[];
 }
+
+/** What an agent answers to `GET /v1/status`. */
+export type AgentView = StatusView;
 
 /** The data inside a report. */
 export interface ReportData {

@@ -15,6 +15,8 @@ export interface CallContext {
   readonly home: () => Promise<Session['home']>;
   readonly runs: Runs;
   readonly fleet: Fleet;
+  /** `null`: no agent is shown. */
+  readonly askAgent: (() => Promise<unknown>) | null;
   /** Ends with the request. */
   readonly signal: AbortSignal;
 }
@@ -26,6 +28,11 @@ export const CALLS: Readonly<Record<string, ApiCall>> = {
   '/api/runs': async (query, { fleet }): Promise<FleetAnswer> => {
     const view = await fleet.view();
     return query.get('since') === `${view.version}` ? { isUnchanged: true } : view;
+  },
+  '/api/agent': async (_, { askAgent }) => {
+    if (askAgent === null)
+      throw new CheckpointError('InvalidArgument', 'this page was not started for an agent');
+    return askAgent();
   },
   '/api/sparks': async (query, { fleet, signal }) => {
     const uris = query.getAll('uri');

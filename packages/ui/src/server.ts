@@ -36,6 +36,8 @@ export interface UiOptions {
   readonly tls: string | null;
   readonly clock: Clock;
   readonly open: (uri: string) => Promise<RunManager>;
+  /** The answer of an agent to `GET /v1/status`. Default: no agent is shown. */
+  readonly askAgent?: (() => Promise<unknown>) | undefined;
 }
 
 export interface RunningUi {
@@ -166,7 +168,8 @@ class Handler {
     try {
       const { session } = this.#options;
       const home = () => (this.#home ??= this.#findHome());
-      const context = { session, home, ...this.#shared, signal: end.signal };
+      const { askAgent = null } = this.#options;
+      const context = { session, home, askAgent, ...this.#shared, signal: end.signal };
       const call = Object.hasOwn(CALLS, path) ? CALLS[path] : undefined;
       if (call === undefined && path !== '/api/change')
         throw new CheckpointError('NotFound', 'there is no such call');

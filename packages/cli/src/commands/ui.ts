@@ -30,6 +30,11 @@ const tls = value(
   (text) => text,
 );
 const allowChanges = flag('--allow-changes', 'offer to pin, annotate, retire by the rules and roll back');
+const agentSocket = value(
+  '--agent <socket>',
+  'also show the agent that serves this unix socket',
+  (text) => text,
+);
 
 export const ui: Command = {
   name: 'ui',
@@ -39,15 +44,20 @@ export const ui: Command = {
     'URI is a run, or a place above runs. Prints the address of the page, which ends with a random token, and serves until Ctrl-C. It reads the store only ' +
     'while a page asks, and changes nothing without --allow-changes. Nothing is loaded from other places, so it works without a network.\n' +
     'Another address than 127.0.0.1 needs --tls and --token-file.',
-  operands: 'URI [URI...]',
-  options: [port, host, tokenFile, tls, allowChanges],
-  examples: ['holdfast ui "file://$PWD/run"', 'holdfast ui s3://bucket/team --port 8484'],
+  operands: '[URI...]',
+  options: [port, host, tokenFile, tls, allowChanges, agentSocket],
+  examples: [
+    'holdfast ui "file://$PWD/run"',
+    'holdfast ui s3://bucket/team --port 8484',
+    'holdfast ui --agent /tmp/holdfast-1000/agent.sock',
+  ],
   endsQuietly: true,
   run: runUi,
 };
 
 async function runUi(call: Call): Promise<CommandResult> {
-  const uris = urisOf(call);
+  const socket = call.get(agentSocket);
+  const uris = urisOf(call, socket);
   const address = call.get(host) ?? '127.0.0.1';
   const files = { token: call.get(tokenFile), tls: call.get(tls) };
   const { isLoopback, readPage, startUi } = await import('@holdfast/ui');
@@ -70,15 +80,19 @@ async function runUi(call: Call): Promise<CommandResult> {
     clock: call.clock,
     env: call.env,
     open: (uri) => openForLook(call, uri),
+    askAgent: socket === undefined ? undefined : () => askAgent(call, socket),
   });
   return serveUntilSignal(call, running);
 }
 
-function urisOf(call: Call): readonly string[] {
+function urisOf(call: Call, socket: string | undefined): readonly string[] {
   if (call.operands.length > 0) return call.operands;
   const uri = uriFromEnvironment(call.env);
   if (uri !== null) return [uri];
-  throw usageError('ui needs the URI of a run', [`usage: holdfast ui ${call.command.operands} [options]`]);
+  if (socket !== undefined) return [];
+  throw usageError('ui needs the URI of a run, or --agent', [
+    `usage: holdfast ui ${call.command.operands} [options]`,
+  ]);
 }
 
 function randomToken(): string {
@@ -99,6 +113,11 @@ async function textOf(file: string): Promise<string> {
   return readFile(file, 'utf8').catch((error: unknown) => {
     throw fileError(error, `read ${file}`, { path: file });
   });
+}
+
+async function askAgent(call: Call, socket: string) {
+  const { askAgent } = await import('../agent/ask-agent.ts');
+  return askAgent(socket, '/v1/status', call.env);
 }
 
 async function openForLook(call: Call, uri: string) {
