@@ -21,6 +21,7 @@ import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
 import { benchScale } from './scale.ts';
 import { benchSizes } from './sizes.ts';
 import { benchStart } from './start.ts';
+import { benchUi } from './ui.ts';
 import { benchVerify } from './verify.ts';
 import { benchWorkers } from './workers.ts';
 
@@ -45,6 +46,7 @@ npm run bench -- async            how long a step is held up by a save beside th
 npm run bench -- agent            trainers in Python that save and load by the agent, beside other clients, on MinIO
 npm run bench -- scale            requests and bytes of one commit: 1 to 100,000 versions, 1 to 1,000,000 files
 npm run bench -- crowd            10,000 writers below one prefix of S3, on paper: time, refused requests, connections
+npm run bench -- ui               the page of 10,000 versions in Chromium, and the server's memory with 1,000 runs
 npm run bench -- start            the command line: its start, and opening a run in each store
 
 all of them:
@@ -119,6 +121,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   scale: benchScale,
   crowd: benchCrowd,
   start: benchStart,
+  ui: benchUi,
 };
 
 // Exit through 'exit', whose handlers end running programs and remove directories.
