@@ -75,7 +75,7 @@ async function newRun(path: string, versions: number): Promise<string> {
   return uri;
 }
 
-/** From the navigation to the first row of the list, each time by a new server and a new profile. */
+/** From the navigation to the first row, each time by a new server and a new profile. */
 async function ofOneRun(directory: string, versions: number, rounds: number) {
   const uri = await newRun(join(directory, 'one'), versions);
   const browser = await chromium.launch({

@@ -98,7 +98,7 @@ test('another address needs TLS and a token file, and serves with them', async (
   expect(status).toBe(200);
 });
 
-test('no URI and no agent, a port that is taken, and a port that is none', async () => {
+test('no URI and no agent, a port that is taken, and a number that no port has', async () => {
   const { uri } = await savedRun();
   expect(await holdfast(['ui'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--agent') });
   const { url } = await startUi('ui', uri);
