@@ -20,3 +20,10 @@ export function chosen<Name extends string>(option: string, text: string, known:
 export function say(line: string): void {
   process.stderr.write(`${line}\n`);
 }
+
+/** A whole number from 1 on. */
+export function countOf(option: string, text: string): number {
+  const count = Number(text);
+  if (Number.isSafeInteger(count) && count >= 1) return count;
+  throw new Error(`${option} is "${text}"; it takes a whole number from 1 on`);
+}

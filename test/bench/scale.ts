@@ -11,7 +11,7 @@ import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { type Counted, Counter } from './counter.ts';
 import { ENTRY_CHECKPOINTS, fillRun, JOB, METRICS } from './fill-run.ts';
 import { lineChart } from './line-chart.ts';
-import { chosen } from './options.ts';
+import { chosen, countOf } from './options.ts';
 import { machineText, markdownTable, publish } from './results.ts';
 import { ofFiles, ofLoneWriter, ofStored, ofWriters, REAL_STORES } from './scale-files.ts';
 
@@ -57,12 +57,6 @@ export async function benchScale(args: readonly string[]): Promise<void> {
     { markdown, json: { conditions, rows }, charts: { 'scale.svg': chartOf(rows) } },
     values.out,
   );
-}
-
-function countOf(option: string, text: string): number {
-  const count = Number(text);
-  if (Number.isSafeInteger(count) && count >= 1) return count;
-  throw new Error(`${option} is "${text}"; it takes a whole number from 1 on`);
 }
 
 /** In memory: a commit and the reads of a run with `count` live versions of one file. */

@@ -17,7 +17,7 @@ import { Program } from '../e2e/program.ts';
 import { chromiumProgram } from '../ui/chromium-program.ts';
 import { fillRun } from './fill-run.ts';
 import { inNewDirectory } from './in-new-directory.ts';
-import { positive } from './options.ts';
+import { countOf } from './options.ts';
 import { machineText, publish, verdictTable } from './results.ts';
 
 const MIB = 1024 * 1024;
@@ -35,8 +35,8 @@ export async function benchUi(args: readonly string[]): Promise<void> {
       out: { type: 'string' },
     },
   });
-  const rounds = Math.ceil(positive('--rounds', values.rounds));
-  const [versions, runs] = [positive('--versions', values.versions), positive('--runs', values.runs)];
+  const rounds = countOf('--rounds', values.rounds);
+  const [versions, runs] = [countOf('--versions', values.versions), countOf('--runs', values.runs)];
   await pack();
   const { first, requests, fleet } = await inNewDirectory(values.dir, async (directory) => ({
     ...(await ofOneRun(directory, versions, rounds)),
