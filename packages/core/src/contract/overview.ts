@@ -82,7 +82,8 @@ export interface OverviewCalls {
   /**
    * What the catalog says of the run as a whole. No payload is listed or read. Changes nothing.
    *
-   * Requests: those of `latest`, and one for each page of older checkpoints. One more if the run
+   * Requests: those of `latest`, one for each page of older checkpoints, and one list request more
+   * if this manager has read the catalog before. One more if the run
    * had a decision in the time of `historyMs`. Up to ten for `findVerification`, only if a
    * checkpoint is verified, and for `findRollback`, only after a rollback. Those of `begun` for
    * `listBegun`.

@@ -49,7 +49,9 @@ export class Catalog {
   readonly #run: RunParts;
   #seen: Head = EMPTY_HEAD;
   #storeTimeMs = 0;
+  /** The entries of the last listing. */
   #listed: readonly ListedEntry[] = [];
+  #isAllListed = false;
   readonly #entries: DoubtfulNames<number>;
   readonly #pages: PageReader;
   readonly #row: CatalogRow;
@@ -119,10 +121,11 @@ export class Catalog {
   }
 
   /**
-   * The entries of the last listing, oldest first: all that exist, unless an entry was seen before
-   * that listing.
+   * All entries that exist, oldest first. Cost: none after a first read, which lists all of them;
+   * else one list page.
    */
-  get listed(): readonly ListedEntry[] {
+  async listAll(signal: AbortSignal | undefined): Promise<readonly ListedEntry[]> {
+    if (!this.#isAllListed) await this.listSeqs(signal);
     return this.#listed;
   }
 
@@ -190,6 +193,7 @@ export class Catalog {
     const startAfter = afterSeq > 0 ? catalogKey(afterSeq) : undefined;
     const { found, storeTimeMs } = await this.#entries.list({ startAfter, signal });
     this.#storeTimeMs = storeTimeMs || this.#storeTimeMs;
+    this.#isAllListed = startAfter === undefined;
     this.#listed = found.map(({ object: { createdAtMs }, parsed }) => ({ seq: parsed, createdAtMs }));
     return found.map(({ parsed }) => parsed);
   }

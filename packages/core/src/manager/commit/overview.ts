@@ -34,8 +34,7 @@ export async function overview(run: RunContext, options: OverviewOptions): Promi
   if (answer.latest === null) await assertOwnEntries(run, head, signal);
   const { seq, runId, state } = head;
   const { worldSize, lineage, epoch, attempt } = state;
-  // `begun` lists the catalog again.
-  const listed = run.catalog.listed.filter((entry) => entry.seq <= seq);
+  const listed = (await run.catalog.listAll(signal)).filter((entry) => entry.seq <= seq);
   const { verified, storeTimeMs } = answer;
   return {
     ...answer,
@@ -106,9 +105,7 @@ async function rolledBackBy(
   lineage: number,
   signal: AbortSignal | undefined,
 ): Promise<number | null> {
-  // The list of a later reading begins shortly before the newest entry.
-  await run.catalog.listSeqs(signal);
-  const { listed } = run.catalog;
+  const listed = await run.catalog.listAll(signal);
   const since = await firstWith(
     listed,
     async (seq) => (await entryOrNull(run, seq, signal))?.state.lineage === lineage,
