@@ -30,6 +30,11 @@ async function found(store: ObjectStore, options: FleetOptions = {}): Promise<Ma
   return runs;
 }
 
+/** A listing that never answers, until the signal fires. */
+async function* silent(signal: AbortSignal | undefined): AsyncGenerator<never, void, void> {
+  await new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+}
+
 describe('fleetOf', () => {
   test('gives every run at any depth, with its facts', async () => {
     const bucket = newBucket();
@@ -76,6 +81,74 @@ describe('fleetOf', () => {
       ['d', 'damaged', 'StoreRegressed'],
     ]);
     expect(runs.get('c')).toMatchObject({ latest: null, asOfMs: null, storedBytes: null });
+  });
+
+  test('a run that does not answer is unreachable after its time, and the others are given before', async () => {
+    const bucket = newBucket();
+    for (const run of ['a', 'b', 'c']) await save(bucket, run, 1);
+    const store = new MemoryStore(bucket);
+    const list = store.list.bind(store);
+    store.list = (prefix, options) =>
+      prefix.startsWith('b/') ? silent(options?.signal) : list(prefix, options);
+    const runs = await found(store, { runTimeoutMs: 200 });
+    expect([...runs].map(([name, { state }]) => [name, state])).toEqual([
+      ['a', 'ok'],
+      ['c', 'ok'],
+      ['b', 'unreachable'],
+    ]);
+    expect(runs.get('b')).toMatchObject({ latest: null, asOfMs: null });
+  });
+
+  test('a store that answers no more is not asked for each of its runs', async () => {
+    const bucket = newBucket();
+    for (let run = 10; run < 40; run++) bucket.insert(`r${run}/catalog/x`, new Uint8Array(1));
+    const store = new MemoryStore(bucket);
+    let asked = 0;
+    const list = store.list.bind(store);
+    store.list = (prefix, options) => {
+      if (!prefix.startsWith('r')) return list(prefix, options);
+      asked += 1;
+      throw new CheckpointError('Unavailable', 'gone');
+    };
+    const runs = await found(store, { concurrency: 4, runTimeoutMs: 50 });
+    expect(runs.size).toBe(30);
+    expect(new Set([...runs.values()].map(({ state }) => state))).toEqual(new Set(['unreachable']));
+    const notAsked = [...runs.values()].filter(({ problem }) => problem?.message.startsWith('not asked'));
+    expect(notAsked.length).toBeGreaterThan(15);
+    expect(asked).toBeGreaterThan(0);
+  });
+
+  test('the caller may stop at any time, by its signal or by leaving the loop', async () => {
+    const bucket = newBucket();
+    await save(bucket, 'a', 1);
+    const store = new MemoryStore(bucket);
+    store.list = (_, options) => silent(options?.signal);
+    await expect(found(store, { signal: AbortSignal.timeout(50) })).rejects.toMatchObject({
+      name: expect.stringMatching(/Error/),
+    });
+    const whole = new MemoryStore(bucket);
+    for await (const run of fleetOf([{ uri: 'memory://fleet', store: whole }])) {
+      expect(run.name).toBe('a');
+      break;
+    }
+    expect((await whole.head('a/run.json')).key).toBe('a/run.json');
+  });
+
+  test.each([
+    [{ concurrency: 0 }, 'concurrency'],
+    [{ runTimeoutMs: 1.5 }, 'runTimeoutMs'],
+    [{ depthMax: 33 }, 'depthMax'],
+    [{ histroyMs: 1 }, 'histroyMs'],
+  ])('options %j are refused by name', async (options, name) => {
+    await expect(found(new MemoryStore(newBucket()), options as FleetOptions)).rejects.toMatchObject({
+      code: 'InvalidArgument',
+      message: expect.stringContaining(name),
+    });
+  });
+
+  test('a URI that is not accepted is refused before any run is given', async () => {
+    const first = fleetOf(['memory://x', 'ftp://y']).next();
+    await expect(first).rejects.toMatchObject({ code: 'InvalidConfig' });
   });
 
   test('costs two list requests and a read or two for each run, and reads nothing inside it', async () => {

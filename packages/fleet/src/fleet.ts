@@ -165,6 +165,9 @@ class Search {
   readonly #emit: (summary: RunSummary) => void;
   readonly #waiting: Visit[] = [{ name: '', depth: 0 }];
   #visitCount = 1;
+  /** Unreachable runs since the last one that answered. */
+  #silentCount = 0;
+  #silence: CheckpointError | null = null;
 
   constructor(
     uri: string,
@@ -203,13 +206,29 @@ class Search {
   async #visit(visit: Visit): Promise<void> {
     const run: RunPlace = { uri: uriBelow(this.#uri, visit.name), place: this.#uri, name: visit.name };
     try {
+      if (this.#silence !== null) throw this.#silence;
       const summary = await this.#read(run);
+      this.#silentCount = 0;
       if (summary !== null) this.#emit(summary);
       else await this.#goBelow(visit);
     } catch (thrown) {
       if (isStopOf(thrown, this.#options.signal)) throw thrown;
-      this.#emit(failedSummary(run, toCheckpointError(thrown), this.#clock.nowMs()));
+      const summary = failedSummary(run, toCheckpointError(thrown), this.#clock.nowMs());
+      if (summary.state === 'unreachable') this.#noteSilence(summary.problem?.message ?? '');
+      this.#emit(summary);
     }
+  }
+
+  /**
+   * After as many unreachable runs in a row as are read at a time, the store counts as gone, and
+   * the others are not asked for: each would wait for its own timeout.
+   */
+  #noteSilence(message: string): void {
+    this.#silentCount += 1;
+    if (this.#silentCount < (this.#options.concurrency ?? CONCURRENCY)) return;
+    this.#silence ??= new CheckpointError('Unavailable', `not asked, because others failed: ${message}`, {
+      context: { store: this.#store.uri },
+    });
   }
 
   /** `null`: there is no run. */
