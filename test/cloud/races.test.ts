@@ -17,8 +17,8 @@ const ROUNDS = 30;
 const FILE_BYTES = 1000;
 
 /**
- * A short run has every second head start of a rival once, and fewer competitors. S3 has the most
- * of them.
+ * A short run has every head start of a rival once, and fewer competitors. S3 has the most of them,
+ * and every second head start.
  */
 function extentOn(cloud: Cloud) {
   if (LONG_COUNT > 0)
@@ -30,7 +30,7 @@ function extentOn(cloud: Cloud) {
       processCount: 8,
       attemptCount: 64,
     };
-  const headStartsApart = 2;
+  const headStartsApart = cloud === S3 ? 2 : 1;
   return {
     createRounds: 20,
     commitRounds: HEAD_STARTS / headStartsApart,
