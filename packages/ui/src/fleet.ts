@@ -7,6 +7,8 @@ import { problemOf } from './rows.ts';
 
 /** A look takes about three small requests for each run: no more than one in ten seconds. */
 const REFRESH_MS = 30_000;
+/** Fewer than the default: the page shows what is found meanwhile, and memory stays small. */
+const CONCURRENCY = 8;
 const SPARK_COMMITS = 40;
 /** Runs of one request of the page. */
 export const SPARK_RUNS_MAX = 50;
@@ -92,7 +94,7 @@ export class Fleet {
     this.#lookedAtMs = clock.monotonicMs();
     this.#finding = new Map();
     try {
-      for await (const summary of fleetOf(uris, { env, clock, signal: this.#end.signal })) {
+      for await (const summary of fleetOf(uris, { env, clock, concurrency: CONCURRENCY, signal: this.#end.signal })) {
         this.#finding.set(summary.uri, this.#kept(summary));
         if (this.#doneAtMs === null) this.#version += 1;
       }

@@ -164,11 +164,10 @@ export class RunReader {
       .then((list: readonly BegunVersion[]) => list.map(begunView), problemOf);
     const readAtMs = this.#clock.nowMs();
     if (this.#known?.seq === newest.seq) return { ...this.#known, begun, readAtMs };
-    const [summaries, plan, overview] = await Promise.all([
-      this.manager.list({ signal }),
-      admin.planRetention({ signal }).catch((error: unknown) => toCheckpointError(error)),
-      admin.overview({ signal }),
-    ]);
+    // One after the other: the first reads the pages of the catalog, and the others have them.
+    const summaries = await this.manager.list({ signal });
+    const plan = await admin.planRetention({ signal }).catch((error: unknown) => toCheckpointError(error));
+    const overview = await admin.overview({ signal });
     const { rows, view } = known(this.#uri, summaries, plan);
     const facts = overviewFacts(overview, readAtMs);
     return { readAtMs, seq: newest.seq, begun, rows, view: { ...view, ...facts, seq: newest.seq } };
