@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { setFlagsFromString } from 'node:v8';
 import { CheckpointError } from '@holdfast/core/contract';
 import { fileError } from '@holdfast/local-files';
 import type { RunningUi } from '@holdfast/ui';
@@ -60,6 +61,9 @@ async function runUi(call: Call): Promise<CommandResult> {
   const uris = urisOf(call, socket);
   const address = call.get(host) ?? '127.0.0.1';
   const files = { token: call.get(tokenFile), tls: call.get(tls) };
+  // Most of its objects live shortly. A small young generation keeps the process small.
+  setFlagsFromString('--max-semi-space-size=2');
+  setFlagsFromString('--semi-space-growth-factor=1');
   const { isLoopback, readPage, startUi } = await import('@holdfast/ui');
   if (!isLoopback(address) && (files.token === undefined || files.tls === undefined))
     throw usageError(`--host ${address} needs --tls and --token-file`, [
