@@ -6,7 +6,7 @@ import { openCheckpointManager } from '@holdfast/stores';
 import { DemoFailure } from './checks.ts';
 import { killAll } from './child.ts';
 import { exportBest } from './export-best.ts';
-import { runOnServer, SERVERS, type ServerName } from './on-server.ts';
+import { runOnServer, SERVERS, type ServerName, tortureOthers } from './on-server.ts';
 import { type DemoOptions, readWish, USAGE } from './options.ts';
 import { shapeOf } from './parameters.ts';
 import { heading, say, seconds, size, table } from './screen.ts';
@@ -89,6 +89,9 @@ async function main(args: readonly string[]): Promise<void> {
   switch (wish.type) {
     case 'help':
       return console.log(USAGE);
+    case 'torture others':
+      process.exitCode = await tortureOthers();
+      return;
     case 'start server':
       process.exitCode = await runOnServer(wish.name, args);
       return;

@@ -21,14 +21,24 @@ export const SERVER_NAMES = Object.keys(SERVERS) as readonly ServerName[];
 
 const RUN_SERVER = fileURLToPath(new URL('../../test/servers/run-server.ts', import.meta.url));
 const DEMO = fileURLToPath(new URL('./main.ts', import.meta.url));
+const OTHERS = fileURLToPath(new URL('../../test/peers/main.ts', import.meta.url));
 const NODE = [process.execPath, '--conditions=holdfast-source'] as const;
 
 /**
  * Runs the demo with a URI on the server. `args` are the arguments of this call, including the
  * server's flag. Resolves to the exit status.
  */
-export async function runOnServer(name: ServerName, args: readonly string[]): Promise<number> {
-  const [node, ...words] = [...NODE, RUN_SERVER, name, ...NODE, DEMO, ...args, '--uri', '{}'];
+export function runOnServer(name: ServerName, args: readonly string[]): Promise<number> {
+  return spawnOnServer(name, [DEMO, ...args, '--uri', '{}']);
+}
+
+/** `--torture-others`: lets the same failures happen to other tools and to Holdfast, on a MinIO. */
+export function tortureOthers(): Promise<number> {
+  return spawnOnServer('minio', [OTHERS, '{}']);
+}
+
+async function spawnOnServer(name: ServerName, program: readonly string[]): Promise<number> {
+  const [node, ...words] = [...NODE, RUN_SERVER, name, ...NODE, ...program];
   const child = spawn(node, words, { stdio: 'inherit' });
   // The child demo ends its processes first, then the server ends. Ctrl-C in a terminal has reached
   // the child already. Other signals have not, so the child gets SIGTERM.

@@ -19,6 +19,8 @@ export const USAGE = `npm run demo -- [--size 64MiB] [--steps 150] [--dir DIR] [
   --minio   put it on a MinIO that is started for it, and is gone when the demo ends
   --gcs     the same on a fake-gcs-server, which keeps all of it in memory: 1 GiB at the default size
   --azure   the same on an Azurite
+
+  --torture-others   another story: failures that happen to other tools and to Holdfast (docs/why.md)
 `;
 
 const UNITS: Readonly<Record<string, number>> = { MiB: 2 ** 20, GiB: 2 ** 30 };
@@ -42,14 +44,16 @@ export interface DemoOptions {
 
 export type Wish =
   | { readonly type: 'help' }
+  | { readonly type: 'torture others' }
   /** Start the demo again with `--uri` on this server. */
   | { readonly type: 'start server'; readonly name: ServerName }
   | { readonly type: 'demo'; readonly options: DemoOptions };
 
 /** Rejects with `DemoFailure`, or with the error of the store for the URI. */
 export async function readWish(args: readonly string[]): Promise<Wish> {
-  const { dir, size, steps, uri, help, ...flags } = parse(args);
+  const { dir, size, steps, uri, help, 'torture-others': others, ...flags } = parse(args);
   if (help) return { type: 'help' };
+  if (others) return { type: 'torture others' };
   const sizeBytes = parseSize(size);
   const checkpointSteps = parseSteps(steps);
   const server = chosenServer(flags);
@@ -76,6 +80,7 @@ function parse(args: readonly string[]) {
       minio: { type: 'boolean', default: false },
       gcs: { type: 'boolean', default: false },
       azure: { type: 'boolean', default: false },
+      'torture-others': { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     } as const;
     return parseArgs({ args: [...args], options }).values;

@@ -7,7 +7,7 @@ import { interpreter } from './interpreters.ts';
 import { buildEnvironment } from './python-program.ts';
 
 export const FRAMEWORKS_TITLE = 'Python with PyTorch and trainers';
-const PYTHON_VERSION = '3.12';
+export const PYTHON_VERSION = '3.12';
 
 const REQUIREMENTS = [
   'torch==2.15.0',

@@ -65,10 +65,8 @@ export async function buildEnvironment(wanted: Environment): Promise<void> {
   // The environment is kept, so a copy of the wheels would be of no use.
   const options = ['--no-cache-dir', '--disable-pip-version-check', '--no-input'];
   const install = [join(directory, 'bin', 'python'), '-m', 'pip', 'install', ...options];
-  const steps = [
-    [python, '-m', 'venv', directory],
-    [...install, '--only-binary', ':all:', ...requirements],
-  ];
+  const steps = [[python, '-m', 'venv', directory]];
+  if (requirements.length > 0) steps.push([...install, '--only-binary', ':all:', ...requirements]);
   if (alone.length > 0) steps.push([...install, '--no-deps', ...alone]);
   for (const words of steps) await runBuildStep({ title, words, env, directory });
 }
