@@ -98,6 +98,16 @@ test('another address needs TLS and a token file, and serves with them', async (
   expect(status).toBe(200);
 });
 
+test.each(['nothing', 's3://bucket/run?secretKey=hidden-hidden'])(
+  'the URI %s is refused before anything is served, and not repeated',
+  async (uri) => {
+    const { code, stdout, stderr } = await holdfast(['ui', uri]);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain('(InvalidConfig, exit 2)');
+    expect(stderr).not.toContain('hidden-hidden');
+  },
+);
+
 test('no URI and no agent, a port that is taken, and a number that no port has', async () => {
   const { uri } = await savedRun();
   expect(await holdfast(['ui'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--agent') });

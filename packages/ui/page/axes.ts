@@ -14,7 +14,7 @@ export interface Frame {
 }
 
 export function frameOf(width: number, height: number): Frame {
-  return { width, height, left: width < 500 ? 46 : 64, right: 14, top: 14, bottom: 24 };
+  return { width, height, left: width < 500 ? 56 : 64, right: 14, top: 14, bottom: 24 };
 }
 
 export function TimeAxis({ x, frame }: { x: Scale; frame: Frame }) {

@@ -64,6 +64,8 @@ async function runUi(call: Call): Promise<CommandResult> {
   // Most of its objects live shortly. A small young generation keeps the process small.
   setFlagsFromString('--max-semi-space-size=2');
   setFlagsFromString('--semi-space-growth-factor=1');
+  // A URI that is not accepted may hold a secret, which the page would show.
+  for (const uri of uris) await (await openForLook(call, uri)).close();
   const { isLoopback, readPage, startUi } = await import('@holdfast/ui');
   if (!isLoopback(address) && (files.token === undefined || files.tls === undefined))
     throw usageError(`--host ${address} needs --tls and --token-file`, [
