@@ -1,14 +1,6 @@
 /** What becomes of saves: their states, their durability, and who they belong to. */
 
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FAULTS, refuse, scriptedFaults } from '@holdfast/testkit';
 import { expect, test, vi } from 'vitest';
