@@ -9,7 +9,7 @@ import type { TensorShape } from '../contract/history.ts';
 import { areCounts, isJsonObject, jsonMemory, parseObject } from './bounded-json.ts';
 import { tensorBytes } from './safetensors-dtypes.ts';
 
-/** Memory for the values of a header; see `jsonMemory`. A tensor takes about 900 bytes of it. */
+/** Memory for the values of a header; see `jsonMemory`. A tensor takes some 1,150 bytes of it. */
 const MEMORY_MAX = 40 * 1024 * 1024;
 const DIMENSIONS_MAX = 64;
 const METADATA = '__metadata__';
