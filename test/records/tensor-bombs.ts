@@ -164,6 +164,8 @@ function* bombs(): Generator<[name: string, make: () => Uint8Array, read: Read]>
     yield [`header: ${name}`, () => filled(unit, [start, end]), header];
   const objects = (digits: string) => `{"u${digits}":0}`;
   yield ['header: objects with names of their own', () => counted(objects, ['{"a":[', ']}']), header];
+  const half = FILE_BYTES / 2;
+  yield ['header: half as many such objects', () => counted(objects, ['{"a":[', ']}'], half), header];
   const tensors = (digits: string) => `"t${digits}":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`;
   yield ['header: tensors', () => counted(tensors, ['{', '}']), header];
   // About as many as are read.

@@ -53,11 +53,12 @@ async function cli(argv: string[], { env = {}, interrupt = false, answer }: CliO
             return answer;
           },
     listenForInterrupt: () => {
-      if (interrupt === true) controller.abort(new CheckpointError('Aborted', 'interrupted'));
       return {
         signal: controller.signal,
         outlastSigterm: () => undefined,
-        deliverEarly: () => undefined,
+        deliverEarly: () => {
+          if (interrupt === true) controller.abort(new CheckpointError('Aborted', 'interrupted'));
+        },
         dispose: () => undefined,
       };
     },
