@@ -45,6 +45,21 @@ describe('rollback', () => {
     expect(Buffer.compare(to.a, bytes(100, 22))).toBe(0);
   });
 
+  test('the overview knows when the last one was made, also after later decisions', async () => {
+    const { bucket, manager } = await savedRun([1, 2, 3]);
+    expect((await manager.admin.overview({ findRollback: true })).rolledBackByMs).toBeNull();
+    await manager.admin.rollback({ to: 1, reason: 'loss went up' });
+    await manager.close();
+    await using restarted = open(bucket);
+    const overviewOf = (options: { findRollback?: boolean }) => restarted.admin.overview(options);
+    const { rolledBackByMs: first, storeTimeMs } = await overviewOf({ findRollback: true });
+    expect(first).toBeLessThanOrEqual(storeTimeMs);
+    for (let version = 2; version < 100; version += 1)
+      await restarted.save({ version, buffers: { a: bytes(10, version) } });
+    expect((await overviewOf({ findRollback: true })).rolledBackByMs).toBe(first);
+    expect((await overviewOf({})).rolledBackByMs).toBeNull();
+  });
+
   test('a writer that was running is fenced, and has no effect any more', async () => {
     const { bucket, manager: writer } = await savedRun([1, 2]);
     await using person = open(bucket);
