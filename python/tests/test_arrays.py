@@ -320,10 +320,9 @@ class Objects(Refusals):
         class Either(ctypes.Union):
             _fields_ = [("number", ctypes.c_int), ("value", ctypes.py_object)]
 
-        class Pair(ctypes.py_object * 2):
-            pass
+        pair: Any = ctypes.py_object * 2
 
-        values: list[Any] = [ctypes.py_object(1), Pair(), Member(), Packed(), Either()]
+        values: list[Any] = [ctypes.py_object(1), pair(), Member(), Packed(), Either()]
         if np is not None:
             values += [
                 np.array([{}], dtype=object),
