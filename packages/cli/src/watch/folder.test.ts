@@ -336,6 +336,7 @@ describe('a watched directory', () => {
     await own.look(manager);
     await rollback(1);
     await own.look(manager);
+    await later100Ms();
     rmSync(join(directory, 'step-2'), { recursive: true });
     write('step-2', { ...WHOLE, model: 'anew-2' });
     await expect(own.look(manager)).rejects.toMatchObject({ code: 'Fenced' });
