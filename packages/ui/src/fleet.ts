@@ -94,7 +94,12 @@ export class Fleet {
     this.#lookedAtMs = clock.monotonicMs();
     this.#finding = new Map();
     try {
-      for await (const summary of fleetOf(uris, { env, clock, concurrency: CONCURRENCY, signal: this.#end.signal })) {
+      for await (const summary of fleetOf(uris, {
+        env,
+        clock,
+        concurrency: CONCURRENCY,
+        signal: this.#end.signal,
+      })) {
         this.#finding.set(summary.uri, this.#kept(summary));
         if (this.#doneAtMs === null) this.#version += 1;
       }
