@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { ManualClock } from '@holdfast/testkit';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { EarlySignals } from './early-signals.ts';
 import { type Interrupt, listenForInterrupt } from './interrupt.ts';
 
@@ -14,6 +14,22 @@ function setUp({ before = [] as string[] } = {}) {
 }
 
 const reasonOf = ({ signal }: Interrupt) => (signal.aborted ? signal.reason.message : null);
+
+describe.each(['SIGINT', 'SIGTERM'])('%s twice', (signal) => {
+  it.each([
+    ['within half a second is one stop', 499, 0],
+    ['after half a second ends the process at once', 500, 1],
+  ])('%s', async (_, betweenMs, exits) => {
+    const exit = vi.spyOn(process, 'exit').mockReturnValue(undefined as never);
+    onTestFinished(() => exit.mockRestore());
+    const { signals, clock, interrupt } = setUp();
+    signals.emit(signal);
+    await clock.advance(betweenMs);
+    signals.emit(signal);
+    expect(exit.mock.calls).toEqual(Array(exits).fill([130]));
+    expect(reasonOf(interrupt)).toBe('interrupted');
+  });
+});
 
 describe('SIGTERM', () => {
   it('interrupts at once, unless it is to be outlasted', () => {

@@ -3,6 +3,11 @@ import type { EarlySignals } from './early-signals.ts';
 import { formatRoughDuration } from './format.ts';
 
 const INTERRUPTED_EXIT_CODE = 130;
+/**
+ * Signals of one stop: a signal to a whole process group also comes from a parent that forwards it,
+ * such as `timeout`. A person needs longer to press Ctrl-C again.
+ */
+const ONE_STOP_MS = 500;
 
 export interface Interrupt {
   /** Fires at the first Ctrl-C, with `Aborted` as its reason. */
@@ -25,8 +30,8 @@ export interface Interrupt {
 type SignalSource = Pick<NodeJS.EventEmitter, 'on' | 'off'>;
 
 /**
- * The first Ctrl-C (or SIGTERM, as schedulers send it) asks the call to end cleanly. At the second
- * the process ends at once. Ending at once is safe as well: an interrupted save leaves no
+ * The first Ctrl-C (or SIGTERM, as schedulers send it) asks the call to end cleanly. At a second one
+ * that comes at least half a second later, the process ends at once. Ending at once is safe as well: an interrupted save leaves no
  * checkpoint, and a committed one stays committed.
  */
 export function listenForInterrupt(
@@ -41,8 +46,13 @@ export function listenForInterrupt(
   const over = new AbortController();
   let grace: { readonly forMs: number; readonly onSigterm: () => void } | undefined;
   let isTerminating = false;
+  let firstMs = 0;
   const interrupt = (message: string) => {
-    if (controller.signal.aborted) process.exit(INTERRUPTED_EXIT_CODE);
+    if (controller.signal.aborted) {
+      if (clock.monotonicMs() - firstMs < ONE_STOP_MS) return;
+      process.exit(INTERRUPTED_EXIT_CODE);
+    }
+    firstMs = clock.monotonicMs();
     over.abort();
     controller.abort(new CheckpointError('Aborted', message));
     onFirst();
