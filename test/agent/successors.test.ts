@@ -71,7 +71,9 @@ describe('a stopping agent', () => {
       const body = { uri: run, attempt: 'a', life: hex(), pid: process.pid };
       const joining = agent.call('join', { body });
       await vi.waitFor(() =>
-        expect(stores.get(run)?.[0]?.calls.some((call) => call.operation === operation)).toBe(true),
+        expect(stores.get(run)?.some(({ calls }) => calls.some((call) => call.operation === operation))).toBe(
+          true,
+        ),
       );
       plans.delete(run);
       const stopping = agent.stop();

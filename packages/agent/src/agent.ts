@@ -121,10 +121,15 @@ export class Agent {
     return [...this.#newest].map(([uri, version]) => ({ uri, version: String(version) }));
   }
 
-  /** `Unavailable`: the agent stops. `WorldSizeMismatch`: this life joined with another count. */
+  /**
+   * `Unavailable`: the agent stops. `WorldSizeMismatch`: this life joined with another count.
+   * `Conflict`: it joined another run, which the alias named before.
+   */
   async join(join: WriterRecord): Promise<Writer> {
     this.#assertRunning();
-    await this.config.resolve(join.uri); // an error here concerns the request, not the run
+    // Errors here concern the request, not the run. A URI that is not accepted may hold a secret, so
+    // it is not logged.
+    const place = await runPlace((await this.config.resolve(join.uri)).uri, this.#env);
     const id = writerIdOf(join);
     await this.#writers.get(id)?.ending;
     const known = this.#writers.get(id);
@@ -134,8 +139,11 @@ export class Agent {
       known.comeBack();
       return known;
     }
+    const before = await this.stage.placeOf(id);
+    if (before !== undefined && before !== place) throw namesAnotherRun(join.uri);
     const writer = new Writer({
       join,
+      place,
       stage: this.stage,
       rules: this.config,
       open: (files) => {
@@ -337,4 +345,9 @@ export class Agent {
     if (!this.#isStopping) return;
     throw new CheckpointError('Unavailable', 'the agent stops, and takes no more saves');
   }
+}
+
+function namesAnotherRun(alias: string): CheckpointError {
+  const message = `${alias} names another run now than when this trainer joined it; start the trainer again, or let the alias name the former run`;
+  return new CheckpointError('Conflict', message);
 }

@@ -20,7 +20,13 @@ test('a save that is cancelled while the agent closes leaves no record; the othe
       new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
     close: async () => undefined,
   } as unknown as RunManager;
-  const parts = { join: JOIN, stage, rules: { roots: [], owners: [] }, open: async () => manager };
+  const parts = {
+    join: JOIN,
+    place: 'p',
+    stage,
+    rules: { roots: [], owners: [] },
+    open: async () => manager,
+  };
   const writer = new Writer({ ...parts, onSave: () => undefined, onEnd: () => undefined });
   const begin = (version: number) =>
     writer.save({ saveId: `${version}`.repeat(32), version, files: [], sealed: true });
@@ -48,7 +54,7 @@ test('a directory that another program removed is made again, also in a stage th
   } as unknown as Stage;
   const open = async () => ({}) as RunManager;
   const writer = new Writer({
-    ...{ join: JOIN, stage, rules: { roots: [], owners: [] }, open },
+    ...{ join: JOIN, place: 'p', stage, rules: { roots: [], owners: [] }, open },
     ...{ onSave: () => undefined, onEnd: () => undefined },
   });
   for (let count = 0; count < 5; count += 1) await writer.keepStage();

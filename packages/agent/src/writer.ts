@@ -26,6 +26,8 @@ const ENDED_KEPT = 1024;
 
 export interface WriterParts {
   readonly join: WriterRecord;
+  /** The run, in whatever form the trainer names it. */
+  readonly place: string;
   readonly stage: Stage;
   readonly rules: Pick<SourceRules, 'roots' | 'owners'>;
   /** Opens the manager of the run, with files that only this writer's saves have. */
@@ -268,7 +270,7 @@ export class Writer {
   }
 
   async #prepare(): Promise<void> {
-    await this.#parts.stage.prepare(this.id, this.join);
+    await this.#parts.stage.prepare(this.id, this.join, this.#parts.place);
     this.#isPrepared = true;
   }
 

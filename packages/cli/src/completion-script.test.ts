@@ -22,7 +22,7 @@ describe('completionScript', () => {
   });
 
   it('bash completes commands', () => {
-    expect(complete('holdfast', 're')).toEqual(['restore', 'resume', 'recover']);
+    expect(complete('holdfast', 're')).toEqual(['restore', 'resume', 'report', 'recover']);
   });
 
   it('bash completes the second word of a command, and then what belongs to both', () => {

@@ -43,6 +43,8 @@ const writerRecord = z.strictObject({
   join: joinRequest,
   /** The machine's start since which the directory is in use. Absent: it is not known. */
   boot: bootRecord.optional(),
+  /** The run that the trainer has joined: an alias may name another one later. */
+  place: z.string().optional(),
 });
 
 /** How a save was committed. */
@@ -132,10 +134,16 @@ export class Stage {
   }
 
   /** `StorageFull`: there is no room for it. */
-  async prepare(writerId: string, join: WriterRecord): Promise<void> {
+  async prepare(writerId: string, join: WriterRecord, place: string): Promise<void> {
     await this.#make(this.pathOf(writerId));
     const boot = (await this.#boot()) ?? undefined;
-    await this.#write(writerId, 'writer.json', { format: 1, join, boot });
+    await this.#write(writerId, 'writer.json', { format: 1, join, boot, place });
+  }
+
+  /** The run that a writer of this id has joined before. `undefined`: it is not known. */
+  async placeOf(writerId: string): Promise<string | undefined> {
+    const record = await readRecord(`${this.pathOf(writerId)}/writer.json`, writerRecord);
+    return record?.place;
   }
 
   /** False after another program has removed its directory. */

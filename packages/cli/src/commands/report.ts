@@ -1,6 +1,5 @@
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { fileError } from '@holdfast/local-files';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { formatBytes, printable } from '../format.ts';
 import { requireRun, withRun } from '../open-run.ts';
@@ -35,7 +34,8 @@ async function runReport(call: Call): Promise<CommandResult> {
     await requireRun(manager, uri, call);
     return reportOf(manager, { uri, page: await readPage(), programVersion, clock, signal });
   });
-  await writeFile(path, html, { flag: 'wx' }).catch((error: unknown) => {
+  await writeFile(path, html, { flag: 'wx' }).catch(async (error: unknown) => {
+    const { fileError } = await import('@holdfast/local-files');
     throw fileError(error, `write ${path}`, { path });
   });
   const sizeBytes = Buffer.byteLength(html);

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setFlagsFromString } from 'node:v8';
 import { CheckpointError } from '@holdfast/core/contract';
-import { fileError } from '@holdfast/local-files';
 import type { RunningUi } from '@holdfast/ui';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { uriFromEnvironment } from '../env.ts';
@@ -116,7 +115,8 @@ async function tokenIn(file: string): Promise<string> {
 }
 
 async function textOf(file: string): Promise<string> {
-  return readFile(file, 'utf8').catch((error: unknown) => {
+  return readFile(file, 'utf8').catch(async (error: unknown) => {
+    const { fileError } = await import('@holdfast/local-files');
     throw fileError(error, `read ${file}`, { path: file });
   });
 }
