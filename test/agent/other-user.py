@@ -18,8 +18,13 @@ import holdfast
 USER, GROUP, SOCKET, RUN = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 
 for module in pkgutil.iter_modules(holdfast.__path__):
-    if not module.ispkg:  # The packages are for frameworks, which need not be there.
+    if module.ispkg:  # The packages are for frameworks, which need not be there.
+        continue
+    try:
         importlib.import_module(f"holdfast.{module.name}")
+    except ModuleNotFoundError as error:  # So are modules that the packages share.
+        if error.name != "torch":
+            raise
 for encoding in ("ascii", "latin-1", "idna"):
     codecs.lookup(encoding)
 os.setgroups([])
