@@ -191,6 +191,7 @@ const UTF8_ORDER = 'list: keys come in the order of their UTF-8 bytes';
 const PREFIX = "list: a prefix is a text, not a directory, and 'version_1/' never matches 'version_10/'";
 const START_AFTER = 'list: startAfter is exclusive and need not exist';
 const PAGES = 'list: pages hold at most maxListKeys keys and together every key once';
+const DIRECTORIES = 'listDirectories: what comes before the next slash, each once, whatever lies in it';
 const NO_MATCH = 'list: no match is one empty page or none';
 
 const listMutants: readonly Mutant[] = [
@@ -206,6 +207,27 @@ const listMutants: readonly Mutant[] = [
   ),
   listMutant("drops a prefix's slash", PREFIX, (parts, prefix, startAfter) =>
     matching(parts, prefix.replace(/\/$/, ''), startAfter),
+  ),
+  mutant('shows files among directories', DIRECTORIES, ({ sound }) => ({
+    listDirectories: async function* (prefix) {
+      yield* sound.listDirectories(prefix);
+      const keys: string[] = [];
+      for await (const { objects } of sound.list(prefix)) keys.push(...objects.map(({ key }) => key));
+      yield keys.map((key) => key.slice(prefix.length)).filter((name) => !name.includes('/'));
+    },
+  })),
+  mutant(
+    'shows only the first page of directories',
+    DIRECTORIES,
+    ({ sound }) => ({
+      listDirectories: async function* (prefix) {
+        for await (const names of sound.listDirectories(prefix)) {
+          yield names;
+          return;
+        }
+      },
+    }),
+    { capabilities: { maxListKeys: 20 } },
   ),
   mutant('cannot list nothing', NO_MATCH, (parts) => ({
     list: async function* (prefix, options = {}) {
