@@ -11,8 +11,8 @@ import { FRAMEWORKS_TITLE, frameworksProgram } from './frameworks-program.ts';
 import { runProgram } from './run-python.ts';
 import { PYTHON_ROOT, RUNNER, testModules } from './unittest-runner.ts';
 
-/** Each takes less than two minutes on two cores. Each played incarnation takes a second. */
-const TIMEOUT_MS = 600_000 + 10_000 * longCount(process.env);
+/** Each takes a few minutes on two cores beside other tests. Each played incarnation takes a second. */
+const TIMEOUT_MS = 1_200_000 + 10_000 * longCount(process.env);
 
 const WHY_NO_FRAMEWORKS = await whyNone(FRAMEWORKS_TITLE, frameworksProgram, async () => undefined);
 

@@ -218,7 +218,7 @@ class Fitting(LightningCase):
             for rank in range(size)
         ]
         try:
-            printed = [rank.communicate(timeout=180) for rank in ranks]
+            printed = [rank.communicate(timeout=360) for rank in ranks]
         finally:
             for one in ranks:
                 one.kill()

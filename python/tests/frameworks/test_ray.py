@@ -75,7 +75,7 @@ class Training(RayCase):
             env={**os.environ, **ray_programs.ENVIRONMENT},
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=400,
         )
         self.assertEqual(result.returncode, 0, result.stderr[-4000:])
         told = [json.loads(line) for line in result.stdout.splitlines()]
