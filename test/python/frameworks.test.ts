@@ -11,7 +11,7 @@ import { FRAMEWORKS_TITLE, frameworksProgram } from './frameworks-program.ts';
 import { runProgram } from './run-python.ts';
 import { PYTHON_ROOT, RUNNER, testModules } from './unittest-runner.ts';
 
-/** Each takes a few minutes on two cores beside other tests. Each played incarnation takes a second. */
+/** Each takes a few minutes beside other tests. Each played incarnation takes a second. */
 const TIMEOUT_MS = 1_200_000 + 10_000 * longCount(process.env);
 
 const WHY_NO_FRAMEWORKS = await whyNone(FRAMEWORKS_TITLE, frameworksProgram, async () => undefined);

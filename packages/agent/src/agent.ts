@@ -127,8 +127,8 @@ export class Agent {
    */
   async join(join: WriterRecord): Promise<Writer> {
     this.#assertRunning();
-    // Errors here concern the request, not the run. A URI that is not accepted may hold a secret, so
-    // it is not logged.
+    // Errors here concern the request, not the run. A URI that is not accepted is not logged,
+    // because it may hold a secret.
     const place = await runPlace((await this.config.resolve(join.uri)).uri, this.#env);
     const id = writerIdOf(join);
     await this.#writers.get(id)?.ending;

@@ -30,9 +30,9 @@ export interface Interrupt {
 type SignalSource = Pick<NodeJS.EventEmitter, 'on' | 'off'>;
 
 /**
- * The first Ctrl-C (or SIGTERM, as schedulers send it) asks the call to end cleanly. At a second one
- * that comes at least half a second later, the process ends at once. Ending at once is safe as well: an interrupted save leaves no
- * checkpoint, and a committed one stays committed.
+ * The first Ctrl-C (or SIGTERM, as schedulers send it) asks the call to end cleanly. At a
+ * second one, at least half a second later, the process ends at once. Ending at once is safe as
+ * well: an interrupted save leaves no checkpoint, and a committed one stays committed.
  */
 export function listenForInterrupt(
   onFirst: () => void,
