@@ -234,8 +234,9 @@ describe('interrupts', () => {
       {
         onStderr: (text, kill) => {
           if ((sent === 0 && text.includes('ready')) || (sent === 1 && text.includes('first'))) {
+            // Two within half a second are one stop.
+            setTimeout(() => kill('SIGINT'), sent * 700);
             sent += 1;
-            kill('SIGINT');
           }
         },
       },
