@@ -318,7 +318,10 @@ export class Agent {
     return openCheckpointManager(run.uri, {
       ...options,
       // The configuration decides: a trainer must not retire what others keep.
-      retention: run.retention ?? ((await this.#hasOwnRules(run.uri)) ? undefined : options.retention),
+      retention:
+        run.retention ??
+        // Readers bring no rules, so no store is opened to compare places.
+        (options.retention && (await this.#hasOwnRules(run.uri)) ? undefined : options.retention),
       env: this.#env,
       memory: this.#memory,
       throttle: this.#throttle,
