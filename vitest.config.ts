@@ -46,7 +46,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'shared',
-          // The calls of a dead process that some of these leave behind do not disturb the next file.
+          // Some leave calls of a dead process behind. They must not fail in the middle of the next file.
           isolate: false,
           include: [SHARED],
         },
