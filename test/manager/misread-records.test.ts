@@ -91,7 +91,7 @@ describe('a quarantine is final', () => {
       await using manager = open(bucket, { store });
       const result = await manager.admin.verify({ version: 2, level, quarantine: true });
       expect(store.left).toBeLessThan(1);
-      expect(result).toMatchObject({ recorded: 'none', latest: 2n });
+      expect(result).toMatchObject({ isDoubtful: true, recorded: 'none', latest: 2n });
       expect(result.note).toContain('a second check found something else');
       expect((await manager.list())[0]?.state).toBe('live');
     },
@@ -102,6 +102,6 @@ describe('a quarantine is final', () => {
     for (const key of bucket.keys()) if (/version_2.*\/0\.\d+-/.test(key)) bucket.remove(key);
     await using manager = open(bucket);
     const result = await manager.admin.verify({ version: 2, level, quarantine: true });
-    expect(result).toMatchObject({ recorded: 'quarantined', latest: 1n });
+    expect(result).toMatchObject({ isDoubtful: false, recorded: 'quarantined', latest: 1n });
   });
 });

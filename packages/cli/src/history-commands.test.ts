@@ -3,6 +3,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { CheckpointError } from '@holdfast/core/contract';
+import { openStore, registerStore } from '@holdfast/stores';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { splitVersion } from './commands/fork.ts';
 import { versionsText } from './commands/log.ts';
@@ -228,5 +230,36 @@ describe('log and verify', () => {
     );
     expect(await said('1')).toMatch(/^samples, records/);
     expect(await said('2')).toBe('every byte');
+  });
+
+  test('what a second check does not find again is doubtful: no damage is said, nothing is quarantined', async () => {
+    const uri = await savedRun(1);
+    let wrongAnswersLeft = 1;
+    registerStore('forgetful', {
+      form: 'forgetful://name',
+      open: async (_uri, env) => {
+        const store = await openStore(uri, env);
+        const readInto = store.readInto.bind(store);
+        store.readInto = async (key, ...rest) => {
+          const isPayload = key.endsWith('/b.bin');
+          if (isPayload && wrongAnswersLeft-- > 0)
+            throw new CheckpointError('NotFound', `there is no ${key}`);
+          return readInto(key, ...rest);
+        };
+        return store;
+      },
+    });
+    const ended = await cli('verify', 'forgetful://name', '--quarantine');
+    expect([ended.code, ended.stdout]).toEqual([75, expect.stringMatching(/^doubtful {2}b\.bin /)]);
+    expect(ended.stderr).toContain('it is not known whether version 1 is damaged: 1 of 2 files');
+    expect(ended.stderr).toContain('`holdfast doctor forgetful://name`');
+    expect(ended.stderr).not.toContain('--quarantine');
+    wrongAnswersLeft = 1;
+    expect(await asJson('verify', 'forgetful://name', '--quarantine')).toMatchObject({
+      isDoubtful: true,
+      recorded: 'none',
+      error: { code: 'Unavailable' },
+    });
+    expect((await asJson('list', uri)).checkpoints[0].state).toBe('live');
   });
 });

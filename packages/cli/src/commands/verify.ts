@@ -95,29 +95,30 @@ function describe(result: VerifyResult, call: Call, durationMs: number): Command
     bytesRead: result.bytesRead,
     storedChecksumCount: result.storedChecksumCount,
     problems: result.problems.map(({ name, message }) => ({ name, message })),
+    isDoubtful: result.isDoubtful,
     recorded: result.recorded,
     note: result.note,
     latest: result.latest === null ? null : jsonVersion(result.latest),
     durationMs: Math.round(durationMs),
   };
   if (result.problems.length === 0) return { text: soundText(result, call, durationMs), json };
-  const damage = result.problems.map(
-    ({ name, message }) => `${call.style('red', 'damaged')}  ${printable(name)}   ${printable(message)}`,
+  const label = result.isDoubtful ? call.style('yellow', 'doubtful') : call.style('red', 'damaged');
+  const lines = result.problems.map(
+    ({ name, message }) => `${label}  ${printable(name)}   ${printable(message)}`,
   );
-  const damaged = new Set(result.problems.map((problem) => problem.name)).size;
-  const what = `${damaged} of ${formatPlural(result.fileCount, 'file')} or their records`;
+  return { text: lines.join('\n'), json, error: problemsError(result, call) };
+}
+
+function problemsError(result: VerifyResult, call: Call): CheckpointError {
+  const version = foundText(call.get(checkpointOrLatest), result.id);
+  const count = new Set(result.problems.map((problem) => problem.name)).size;
+  const what = `${count} of ${formatPlural(result.fileCount, 'file')} or their records`;
   const context = { version: result.version, advice: adviceOf(result, call) };
-  return {
-    text: damage.join('\n'),
-    json,
-    error: new CheckpointError(
-      'Corrupt',
-      `version ${foundText(call.get(checkpointOrLatest), result.id)} is damaged: ${what} do not match`,
-      {
-        context,
-      },
-    ),
-  };
+  if (!result.isDoubtful) {
+    return new CheckpointError('Corrupt', `version ${version} is damaged: ${what} do not match`, { context });
+  }
+  const message = `it is not known whether version ${version} is damaged: ${what} did not match, and a second check did not find the same`;
+  return new CheckpointError('Unavailable', message, { context });
 }
 
 /**
@@ -170,9 +171,15 @@ function comparedText({ level, fileCount, storedChecksumCount }: VerifyResult): 
 }
 
 /** What happened to the checkpoint, and what to do. */
-function adviceOf({ id, recorded, latest }: VerifyResult, call: Call): string[] {
+function adviceOf({ id, isDoubtful, recorded, latest }: VerifyResult, call: Call): string[] {
   const version = foundText(call.get(checkpointOrLatest), id);
   const uri = shellQuote(call.subject.uri as string);
+  if (isDoubtful) {
+    return [
+      `\`holdfast doctor ${uri}\` shows whether this machine gets the bytes that the store keeps`,
+      'verify from another machine or over another network before you take the version out of use',
+    ];
+  }
   if (recorded === 'quarantined') {
     const now =
       latest === null ? 'no version is left to restart from' : `version ${latest} is the latest now`;

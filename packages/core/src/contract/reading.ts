@@ -80,6 +80,11 @@ export interface VerifyResult {
   readonly storedChecksumCount: number;
   /** Empty if there is no problem. `name` is a file's, or the key of a record. */
   readonly problems: readonly { readonly name: string; readonly message: string }[];
+  /**
+   * True: a second check, which comes before a quarantine, found none of the problems again. Then
+   * answers of the store are changed in transit, and it is not known whether anything is damaged.
+   */
+  readonly isDoubtful: boolean;
   /** State in the catalog because of this call, or of an earlier one with the same result. */
   readonly recorded: 'verified' | 'quarantined' | 'none';
   /**

@@ -42,10 +42,11 @@ export async function verify(run: RunContext, options: VerifyOptions): Promise<V
     const found = await compare(run, checkpoint, level, { ...options, signal });
     await assertStillThere(run, checkpoint, found, signal);
     const bounded = { ...options, signal };
-    const outcome = (await mayBeRecorded(run, checkpoint, found, bounded))
-      ? await record(run, checkpoint, found, bounded)
-      : { recorded: 'none' as const, note: UNSURE, latest: latestVersion(await run.catalog.read(signal)) };
-    return { id: checkpoint.id, version: checkpoint.id.version, ...found, ...outcome };
+    const isDoubtful = !(await mayBeRecorded(run, checkpoint, found, bounded));
+    const outcome = isDoubtful
+      ? { recorded: 'none' as const, note: DOUBTFUL, latest: latestVersion(await run.catalog.read(signal)) }
+      : await record(run, checkpoint, found, bounded);
+    return { id: checkpoint.id, version: checkpoint.id.version, isDoubtful, ...found, ...outcome };
   } finally {
     await lease.release();
   }
@@ -68,7 +69,7 @@ async function assertStillThere(
   if (isCheckpointError(error, 'NotFound')) throw error;
 }
 
-const UNSURE =
+const DOUBTFUL =
   'a second check found something else, so nothing was quarantined: answers are changed in transit from the store';
 
 /**
