@@ -30,7 +30,7 @@ npm run bench -- local            the local store against dd and cp
 npm run bench -- s3               Holdfast and other clients of S3, on MinIO
 npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away, beside a bare sketch
 npm run bench -- workers          saves of 4 GiB with transfer workers and without: speed, and the main thread's share
-npm run bench -- sizes            saves by size (to 64 GiB), number of files, workers, versions and writers: requests, time, CPU, memory
+npm run bench -- sizes            saves and restores by size (to 64 GiB), number of files, workers, requests in flight, versions and writers: requests, time, CPU, memory
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
 npm run bench -- records          the worst records that there can be: how long until they are read or refused
@@ -67,7 +67,7 @@ s3, client:
   --endpoint URL      a server of yours, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_CA_BUNDLE
   --install-peers     install peers from PyPI and npm into the cache first
 sizes:
-  --kinds A,B         only these: size, files, workers, versions, writers
+  --kinds A,B         only these: size, files, workers, concurrency, versions, writers
 workers:
   --workers A,B       how many (0,1,2)
   --size A            of each of the 16 files, as in 16MiB (256MiB)

@@ -1,10 +1,11 @@
 /**
  * `bench sizes`: what a save takes by the size of its file, by the number of files, of workers, of
- * versions in the run and of writers of the checkpoint. The discarding server receives them. The
- * files are sparse, so that 64 GiB need no room.
+ * requests in flight, of versions in the run and of writers of the checkpoint, and what a restore
+ * of it takes. The discarding server receives them. The files are sparse, so that 64 GiB need no
+ * room.
  */
 
-import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,12 +22,16 @@ import { chosen, positive, say } from './options.ts';
 import { machineText, markdownTable, publish } from './results.ts';
 import { GIB, MIB, PATTERN_BYTES, parseShape, type Shape, scaleShape, totalBytes } from './s3/shapes.ts';
 import { median } from './statistics.ts';
-import { measureSave, QUIET_MS, type SaveCost } from './workers.ts';
+import { type CallCost, measureCall, QUIET_MS } from './workers.ts';
 
 const BY_SIZE = [1, 16, 256, 4096, 65_536].map((mebibytes) => `1x${mebibytes}MiB`);
 const BY_FILES = [1, 16, 256, 4096].map((count) => `${count}x${4096 / count}MiB`);
 const BY_WORKERS = '16x256MiB';
 const WORKERS = [0, 1, 2, 4, 8];
+const BY_CONCURRENCY = '1x1024MiB';
+const CONCURRENCY = [4, 8, 16];
+/** Larger ones are not restored: the disk would need the room. */
+const RESTORED_BYTES_MAX = 4 * GIB;
 const VERSIONS = [1, 100, 10_000];
 const WRITERS = [1, 10, 100, 1000];
 /** What a save of many versions and one of many writers has. */
@@ -34,24 +39,38 @@ const SMALL = '1x1KiB';
 
 const ACCESS = { AWS_ACCESS_KEY_ID: 'any', AWS_SECRET_ACCESS_KEY: 'any' };
 
-const KINDS = ['size', 'files', 'workers', 'versions', 'writers'] as const;
+const KINDS = ['size', 'files', 'workers', 'concurrency', 'versions', 'writers'] as const;
 type Kind = (typeof KINDS)[number];
 
 const TITLES: Readonly<Record<Kind, string>> = {
   size: 'One file, by its size',
   files: '4 GiB, by the number of files',
   workers: `${BY_WORKERS}, by the number of workers`,
+  concurrency: `${BY_CONCURRENCY}, by the number of requests in flight`,
   versions: 'A file of 1 KiB, by the versions of the run',
   writers: 'The last save and the commit, with a file of 1 KiB of each writer, by their number',
 };
 
-/** One save. */
-export interface SizesRun extends SaveCost {
+/** What is restored: nothing of a file that only makes the record of a version or of a writer. */
+function isRestored({ kind, shape }: Pick<Row, 'kind' | 'shape'>): boolean {
+  return isOfBytes(kind) && totalBytes(shape) <= RESTORED_BYTES_MAX;
+}
+
+function isOfBytes(kind: Kind): boolean {
+  return kind !== 'versions' && kind !== 'writers';
+}
+
+interface Call extends CallCost {
+  readonly counts: Counts;
+}
+
+/** One save, and the restore of it. */
+export interface SizesRun extends Call {
   readonly kind: Kind;
   readonly shape: string;
-  /** By what its kind says: MiB, files, workers, versions or writers. */
+  /** By what its kind says: MiB, files, workers, requests, versions or writers. */
   readonly size: number;
-  readonly counts: Counts;
+  readonly restore?: Call | undefined;
 }
 
 interface Row {
@@ -100,6 +119,8 @@ function rowsOf(kinds: readonly Kind[], scale: number): Row[] {
     size: () => BY_SIZE.map(shapeOf).map((shape) => ({ kind: 'size', shape, size: totalBytes(shape) / MIB })),
     files: () => BY_FILES.map(shapeOf).map((shape) => ({ kind: 'files', shape, size: shape.fileCount })),
     workers: () => WORKERS.map((size) => ({ kind: 'workers', shape: shapeOf(BY_WORKERS), size })),
+    concurrency: () =>
+      CONCURRENCY.map((size) => ({ kind: 'concurrency', shape: shapeOf(BY_CONCURRENCY), size })),
     versions: () => scaled(VERSIONS).map((size) => ({ kind: 'versions', shape: parseShape(SMALL), size })),
     writers: () => scaled(WRITERS).map((size) => ({ kind: 'writers', shape: parseShape(SMALL), size })),
   };
@@ -175,14 +196,21 @@ async function measure(row: Row, round: number, place: Place): Promise<SizesRun>
   const { server, directory } = place;
   const uri = uriOf(row, round, server);
   const options = {
-    ...(kind === 'workers' && { workers: size }),
+    ...((kind === 'workers' || kind === 'concurrency') && { [kind]: size }),
     ...(kind === 'writers' && { attempt: JOB, writer: { index: size - 1, count: size }, version: 1 }),
   };
   if (kind === 'writers') await saveAllButLast(uri, size);
   await server.counts();
   const job = { uri, directory: join(directory, shape.name), saveCount: 1, ...options };
-  const cost = await measureSave(job, place);
-  return { kind, shape: shape.name, size, counts: await server.counts(), ...cost };
+  const call = async (of: typeof job & { restoreTo?: string }): Promise<Call> => {
+    const cost = await measureCall(of, place);
+    return { ...cost, counts: await server.counts() };
+  };
+  const save = await call(job);
+  const restoreTo = join(directory, 'restored');
+  const restore = isRestored(row) ? await call({ ...job, restoreTo }) : undefined;
+  rmSync(restoreTo, { recursive: true, force: true });
+  return { kind, shape: shape.name, size, ...save, restore };
 }
 
 /** The runs of one row, in the order of their rounds. */
@@ -195,26 +223,39 @@ const medianOf = (runs: readonly SizesRun[], value: (run: SizesRun) => number): 
   median(runs.map(value));
 
 function markdownOf(conditions: string, runs: readonly SizesRun[]): string {
-  const measured = KINDS.filter((kind) => runs.some((run) => run.kind === kind));
-  const sections = measured.flatMap((kind) => {
-    const isLarge = kind !== 'versions' && kind !== 'writers';
-    const rows = groupsOf(runs, kind).map((group) => {
-      const [first] = group;
-      const of = (value: (run: SizesRun) => number, digits: number) => medianOf(group, value).toFixed(digits);
-      const gib = first === undefined ? 1 : totalBytes(parseShape(first.shape)) / GIB;
-      return [
-        kind === 'size' || kind === 'files' ? (first?.shape ?? '') : String(first?.size),
-        of(({ counts }) => counts.requests, 0),
-        of(({ wallMs }) => wallMs / 1000, 2),
-        ...(isLarge ? [of(({ wallMs }) => gib / (wallMs / 1000), 2)] : []),
-        of(({ cpuMs }) => cpuMs / 1000, 2),
-        of(({ peakRssBytes }) => peakRssBytes / MIB, 0),
-      ];
-    });
-    const head = [kind, 'requests', 'wall s', ...(isLarge ? ['GiB/s'] : []), 'CPU s', 'peak RSS MiB'];
-    return [`### ${TITLES[kind]}`, markdownTable(head, rows)];
+  const sections = KINDS.flatMap((kind) => {
+    const groups = groupsOf(runs, kind);
+    if (groups.length === 0) return [];
+    const first = kind === 'size' || kind === 'files' ? 'shape' : 'size';
+    const rows = groups.map((group) => [
+      String(group[0]?.[first]),
+      ...cells(group, kind, (run) => run),
+      ...(isOfBytes(kind) ? cells(group, kind, ({ restore }) => restore) : []),
+    ]);
+    const columns = ['requests', 'wall s', ...(isOfBytes(kind) ? ['GiB/s'] : []), 'CPU s', 'peak RSS MiB'];
+    const restored = isOfBytes(kind) ? columns.map((column) => `restore: ${column}`) : [];
+    return [`### ${TITLES[kind]}`, markdownTable([kind, ...columns, ...restored], rows)];
   });
   return `${[conditions, ...sections].join('\n\n')}\n`;
+}
+
+/** Medians of one call of each run. */
+function cells(
+  group: readonly SizesRun[],
+  kind: Kind,
+  callOf: (run: SizesRun) => Call | undefined,
+): string[] {
+  const calls = group.map(callOf).filter((call) => call !== undefined);
+  const of = (value: (call: Call) => number, digits: number) =>
+    calls.length === 0 ? '–' : median(calls.map(value)).toFixed(digits);
+  const gib = totalBytes(parseShape(group[0]?.shape ?? SMALL)) / GIB;
+  return [
+    of(({ counts }) => counts.requests, 0),
+    of(({ wallMs }) => wallMs / 1000, 2),
+    ...(isOfBytes(kind) ? [of(({ wallMs }) => gib / (wallMs / 1000), 2)] : []),
+    of(({ cpuMs }) => cpuMs / 1000, 2),
+    of(({ peakRssBytes }) => peakRssBytes / MIB, 0),
+  ];
 }
 
 /** The workers from one on: a logarithm has no 0. */

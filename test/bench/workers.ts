@@ -35,7 +35,7 @@ const MAIN_SHARE_MAX = 0.15;
 
 const DRIVER = fileURLToPath(new URL('./workers-driver.mjs', import.meta.url));
 
-export interface SaveCost {
+export interface CallCost {
   readonly wallMs: number;
   /** User and system time of all threads. */
   readonly cpuMs: number;
@@ -44,7 +44,7 @@ export interface SaveCost {
 }
 
 /** One save. */
-export interface WorkersRun extends SaveCost {
+export interface WorkersRun extends CallCost {
   readonly kind: Kind;
   readonly workers: number;
   readonly round: number;
@@ -119,7 +119,7 @@ async function measureAll(series: Series): Promise<WorkersRun[]> {
           const remote = `s3://bench/${run}?endpoint=${encodeURIComponent(server.endpoint)}&region=us-east-1`;
           // The first save to a new run finds no file to compare with, so it computes no BLAKE3.
           const job = kind === 'hash' ? { uri: 'drop://x', saveCount: 2 } : { uri: remote, saveCount: 1 };
-          const cost = await measureSave({ ...job, directory: files, workers }, series);
+          const cost = await measureCall({ ...job, directory: files, workers }, series);
           runs.push({ kind, workers, round, ...cost });
           say(`round ${round + 1}, ${kind}, ${workers} workers: ${(cost.wallMs / 1000).toFixed(2)} s`);
         }
@@ -134,8 +134,12 @@ interface Job {
   readonly directory: string;
   /** Without a number, as the default chooses. */
   readonly workers?: number;
+  /** Requests in flight; absent: as many as the store prefers. */
+  readonly concurrency?: number;
   /** The last one is measured. */
   readonly saveCount: number;
+  /** A directory: the latest checkpoint is restored there, and nothing is saved. */
+  readonly restoreTo?: string;
   /** Absent: a writer alone, in an attempt of its own. */
   readonly attempt?: string;
   readonly writer?: { readonly index: number; readonly count: number };
@@ -143,11 +147,11 @@ interface Job {
   readonly version?: number;
 }
 
-/** A save in a process of its own. `directory` becomes its home. */
-export async function measureSave(
+/** A save or a restore in a process of its own. `directory` becomes its home. */
+export async function measureCall(
   job: Job,
   { directory, fromSources }: Pick<Series, 'directory' | 'fromSources'>,
-): Promise<SaveCost> {
+): Promise<CallCost> {
   const flags = fromSources ? ['--conditions=holdfast-source'] : [];
   const args = [...flags, DRIVER, JSON.stringify(job)];
   const env = { HOME: directory, AWS_ACCESS_KEY_ID: 'any', AWS_SECRET_ACCESS_KEY: 'any' };

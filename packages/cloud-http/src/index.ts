@@ -29,7 +29,7 @@ export {
   rootOf,
   type StoreSubject,
 } from './errors.ts';
-export { daysText, fact } from './facts.ts';
+export { daysText, fact, requestRateFact } from './facts.ts';
 export { LibraryFailure } from './library-failure.ts';
 export {
   type BucketPage,

@@ -3,7 +3,7 @@
  * API reports some of them.
  */
 
-import { elementsOf, fact, isXmlOf, textOf } from '@holdfast/cloud-http';
+import { elementsOf, fact, isXmlOf, requestRateFact, textOf } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import type { AzureConnection, BlobRequest } from './client.ts';
 import type { AzureConfig } from './config.ts';
@@ -51,6 +51,7 @@ export async function inspectContainer(
     ...blobFacts(listing, config),
     encryptionFact(container, config),
     lifecycleFact(),
+    ...requestRateFacts(config),
   ];
 }
 
@@ -196,4 +197,10 @@ const DEFAULT_SCOPE = 'x-ms-default-encryption-scope';
 function lifecycleFact(): StoreFact {
   const where = '`az storage account management-policy show`';
   return fact('lifecycle', 'lifecycle rules', `shown only by the management API: ${where}`);
+}
+
+/** Azure, "Scalability and performance targets for standard storage accounts". */
+export function requestRateFacts({ endpoint }: Pick<AzureConfig, 'endpoint'>): StoreFact[] {
+  if (!new URL(endpoint).hostname.endsWith('.core.windows.net')) return []; // Other servers have other limits.
+  return [requestRateFact(20_000, 'to one account, all requests counted, 40,000 in some regions')];
 }

@@ -42,7 +42,7 @@ export type UploadStrategy = 'multipart' | 'compose' | 'single';
 
 export type GcsEnvironment = Readonly<Record<string, string | undefined>>;
 
-const GOOGLE = 'https://storage.googleapis.com';
+export const GOOGLE = 'https://storage.googleapis.com';
 
 const FORM = 'gs://bucket/prefix, with optional settings after a "?"';
 

@@ -1,8 +1,8 @@
 /** What a bucket's settings mean for checkpoints. */
 
-import { daysText, fact, HttpRefusal } from '@holdfast/cloud-http';
+import { daysText, fact, HttpRefusal, requestRateFact } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
-import type { GcsConfig } from './config.ts';
+import { type GcsConfig, GOOGLE } from './config.ts';
 import { isMissingBucket } from './errors.ts';
 import { lifecycleFacts, noncurrentRule } from './lifecycle.ts';
 import type { GcsObjects } from './objects.ts';
@@ -56,7 +56,8 @@ export async function inspectBucket(
     bucket === undefined
       ? [fact('bucket', 'bucket', 'not readable with these credentials: it needs storage.buckets.get')]
       : settingFacts(bucket as Bucket, config);
-  return [...ofSettings, await permissionFact(objects, config, signal)];
+  const permission = await permissionFact(objects, config, signal);
+  return [...ofSettings, permission, ...requestRateFacts(config)];
 }
 
 function unlessDenied(error: unknown): undefined {
@@ -201,4 +202,10 @@ function unlessUntold(error: unknown): undefined {
 
 function days(seconds: number): string {
   return daysText(Math.round((seconds / DAY_S) * 10) / 10);
+}
+
+/** Google Cloud, "Request rate and access distribution guidelines". */
+export function requestRateFacts({ endpoint }: Pick<GcsConfig, 'endpoint'>): StoreFact[] {
+  if (endpoint !== GOOGLE) return []; // Other servers have other limits.
+  return [requestRateFact(1000, 'to one bucket, until it has grown, twofold in 20 min')];
 }

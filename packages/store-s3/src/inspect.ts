@@ -1,6 +1,6 @@
 /** What the settings of a bucket mean for checkpoints. */
 
-import { elementsOf, fact, textOf } from '@holdfast/cloud-http';
+import { elementsOf, fact, requestRateFact, textOf } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import { countOf, documentOf, flagOf } from './answers.ts';
 import type { S3Connection } from './client.ts';
@@ -57,6 +57,7 @@ export async function inspectBucket(
     ...lifecycleFacts(rules, { root: config.root, isMinio: region.isMinio }),
     encryptionFact(encryption, config),
     accessFact(isPublic),
+    ...requestRateFacts(config),
   ];
 }
 
@@ -243,4 +244,10 @@ function accessFact(isPublic: SettingAnswer<boolean>): StoreFact {
 
 function plural(count: number, noun: string): string {
   return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
+}
+
+/** AWS, "Best practices design patterns: optimizing Amazon S3 performance". */
+export function requestRateFacts({ endpoint }: Pick<S3Config, 'endpoint'>): StoreFact[] {
+  if (endpoint !== undefined) return []; // Other servers have other limits.
+  return [requestRateFact(3500, 'below one prefix, until S3 has split it')];
 }

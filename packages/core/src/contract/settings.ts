@@ -30,7 +30,7 @@ export const SETTINGS = {
     min: 64 * 1024,
     max: 1024 * MIB,
     meaning:
-      'Smallest part of a file that is sent or read in one request. A large file takes larger parts. Larger ones need fewer requests, of which a store takes only so many per second from all writers together.',
+      'Smallest part of a file that is sent or read in one request. A large file takes larger parts. Larger ones need fewer requests, of which a store takes only so many per second from all writers together. Set it to what the whole job sends per second, divided by 3,000, if that is more.',
   },
   concurrency: {
     default: 0,
