@@ -31,6 +31,10 @@ _PAUSE_MAX = 0.5
 Starter = Callable[[float], None]
 
 
+class AgentChanged(Exception):
+    """The request was not sent: the connection leads to an agent that the caller did not mean."""
+
+
 class Link:
     """Finds or makes a connection for each request. Safe for threads.
 
@@ -54,10 +58,12 @@ class Link:
         *,
         query: Optional[Mapping[str, Any]] = None,
         deadline: float,
+        is_same: Optional[Callable[[], bool]] = None,
     ) -> dict[str, Any]:
         """Sends a request, on another connection if the agent was gone, or stops.
 
-        ``deadline``: of ``time.monotonic()``. ``AgentUnavailable``: there was no answer until then.
+        ``is_same``: asked after each connection was made. If it returns false, the request is not
+        sent there: ``AgentChanged``. ``deadline``: of ``time.monotonic()``. ``AgentUnavailable``: there was no answer until then.
         ``Unavailable``: the agent stops, and had no successor until then. Other errors are the
         agent's.
         """
@@ -67,7 +73,12 @@ class Link:
         try:
             for connection in self._connections(deadline):
                 try:
+                    if is_same is not None and not is_same():
+                        raise AgentChanged
                     answer = connection.ask_json(method, target, data, deadline)
+                except AgentChanged:
+                    self._keep(connection)
+                    raise
                 except (OSError, http.client.HTTPException) as error:
                     self._drop(connection, error)
                 except ProtocolError:

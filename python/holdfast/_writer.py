@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional
 from ._events import Events, open_events
 from ._identity import process_identity
 from ._keeper import keep
-from ._link import Link
+from ._link import AgentChanged, Link
 from ._saves import Save, forgotten, refused
 from ._segments import SegmentPool, Stage
 from .errors import (
@@ -263,7 +263,7 @@ class Writer:
         try:
             for save in self._saves[:]:
                 self._send_again(save, deadline)
-        except NotFound:
+        except (NotFound, AgentChanged):
             self._leave_events()
             return
         self._knows_all = True
@@ -283,12 +283,24 @@ class Writer:
         query: Optional[Mapping[str, Any]] = None,
         deadline: float,
     ) -> dict[str, Any]:
-        """Asks the agent that this writer has joined, or its successor, for one of the saves."""
+        """Asks the agent that this writer has joined, or its successor, for one of the saves.
+
+        A successor gets the earlier saves first: it begins saves in the order of their arrival.
+        """
         while True:
             joins = self.ensure(deadline)
+
+            def is_same(joins: int = joins) -> bool:
+                with self._locked(deadline):
+                    return joins == self._join_count and self.is_connected() and self._knows_all
+
             target = f"/v1/writers/{self.id}/{path}"
             try:
-                return self._link.call(method, target, body, query=query, deadline=deadline)
+                return self._link.call(
+                    method, target, body, query=query, deadline=deadline, is_same=is_same
+                )
+            except AgentChanged:
+                continue
             except NotFound:
                 # A new agent knows the saves only when this writer, in any thread, has joined it.
                 if self._knows_me(deadline) and joins == self._join_count:
@@ -303,7 +315,16 @@ class Writer:
 
     def _send_seal(self, save: Save, deadline: float) -> None:
         path = f"/v1/writers/{self.id}/saves/{save.id}/seal"
-        self.update(save, self._link.call("POST", path, save.seals, deadline=deadline))
+        self.update(save, self._call_joined("POST", path, save.seals, deadline=deadline))
+
+    def _call_joined(
+        self, method: str, path: str, body: Optional[Mapping[str, Any]] = None, *, deadline: float
+    ) -> dict[str, Any]:
+        """Sends a request while saves are brought. ``AgentChanged``: the agent has ended meanwhile.
+
+        Its successor may know this writer from records, and does not know the saves before this one.
+        """
+        return self._link.call(method, path, body, deadline=deadline, is_same=self.is_connected)
 
     def _send_again(self, save: Save, deadline: float) -> None:
         """Repeats a save to an agent that may not know it."""
@@ -311,7 +332,7 @@ class Writer:
         try:
             fields = self._known(save, deadline)
             if fields is None:
-                fields = self._link.call("POST", path, save.body, deadline=deadline)
+                fields = self._call_joined("POST", path, save.body, deadline=deadline)
             self.update(save, fields)
             if save.seals is not None and save.state == "open":
                 self._send_seal(save, deadline)
@@ -327,5 +348,5 @@ class Writer:
         """The agent's view of a save. A restarted agent knows it only if it was sealed."""
         with suppress(NotFound):
             path = f"/v1/writers/{self.id}/saves/{save.id}"
-            return self._link.call("GET", path, deadline=deadline)
+            return self._call_joined("GET", path, deadline=deadline)
         return None
