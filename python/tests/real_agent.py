@@ -62,6 +62,10 @@ class RealAgent:
         if not line:
             raise AssertionError(f"the agent ended: {self.log()}")
 
+    def unlimit(self) -> None:
+        """The next agent has no configuration."""
+        self._config = None
+
     def log(self) -> str:
         with open(os.path.join(self.directory, "log"), encoding="utf-8") as file:
             return file.read()

@@ -84,6 +84,25 @@ class Restarts(RealAgentCase):
         for one in run.versions():
             self.assertEqual(run.read("a", one.version), b"%d" % one.version * 1000)
 
+    def test_saves_in_memory_and_in_files_stay_in_order_when_the_agent_is_killed(self) -> None:
+        # The first save would take minutes.
+        agent = self.started({"saveBytesPerSecondMax": 1000})
+        run = self.connect(agent=agent.socket)
+
+        def save(version: int, place: str) -> holdfast.Handle:
+            def refusal(stage: Any, kind: str, *_: Any) -> str:
+                return "" if kind == place else "refused"
+
+            with mock.patch("holdfast._segments._refusal", refusal):
+                return run.save(version, buffers={"a": b"%d" % version * 100_000})
+
+        handles = [save(1, "memfd"), save(2, "disk")]
+        agent.kill()
+        agent.unlimit()
+        agent.start()
+        for handle in handles:
+            self.assertEqual(handle.wait().state, "committed")
+
     def test_random_kills_lose_nothing_that_was_committed(self) -> None:
         run = self.connect()
         committed: list[int] = []

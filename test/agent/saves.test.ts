@@ -56,6 +56,10 @@ test('a repeated save is done once; other content with its id is a conflict', as
   const path = { writerId: trainer.writerId };
   const answers = await Promise.all([1, 2, 3].map(() => agent.call('save', { path, body })));
   expect(answers.map(({ status }) => status)).toEqual([202, 202, 202]);
+  expect(answers.map((answer) => answer.body.durability)).not.toContain('none');
+  const refused = { saveId: hex(), version: 2, files: [{ name: 'a', source: { path: '/none' } }] };
+  const refusals = await Promise.all([1, 2].map(() => agent.call('save', { path, body: refused })));
+  expect(refusals.map(({ status }) => status)).toEqual([404, 404]);
   expect((await trainer.ended(body.saveId)).state).toBe('committed');
   expect((await agent.call('save', { path, body })).body.state).toBe('committed');
   const other = await agent.call('save', { path, body: { ...body, version: 2 } });

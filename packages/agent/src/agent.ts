@@ -237,6 +237,7 @@ export class Agent {
   async drain(untilMs: number): Promise<{ newest: readonly Newest[]; unfinished: SaveView[] }> {
     this.#isStopping = true;
     this.#throttle.setBytesPerSecondMax(null);
+    for (const writer of this.writers) writer.hurry();
     // Parts of versions under way may still come.
     for (let jobs = this.#jobsUnderWay(); jobs.length > 0; jobs = this.#jobsUnderWay()) {
       await Promise.all(jobs.map((job) => job.reached('committed', untilMs)));

@@ -14,6 +14,7 @@ import {
 } from '@holdfast/core';
 import { localFiles } from '@holdfast/local-files';
 import type { SaveRequest, SealRequest, WriterView } from './api/shapes.ts';
+import { HeldSaves } from './saves/held-saves.ts';
 import { OpenedSources, type SourceRules } from './saves/open-sources.ts';
 import { type SaveHooks, SaveJob } from './saves/save-job.ts';
 import { SealRecords } from './saves/seal-records.ts';
@@ -50,6 +51,7 @@ export class Writer {
   readonly #saves = new Map<string, SaveJob>();
   readonly #records: SealRecords;
   readonly #listeners = new Set<(job: SaveJob) => void>();
+  readonly #held = new HeldSaves((job) => this.#enqueue(job));
   #manager: Promise<RunManager> | undefined;
   #queue: Promise<void> = Promise.resolve();
   #isPrepared = false;
@@ -115,10 +117,14 @@ export class Writer {
   /** Opens the sources before it resolves. `Conflict`: the id was used for another save. */
   async save(request: SaveRequest): Promise<SaveJob> {
     const begunWith = fingerprintOf(request);
+    this.#held.named(request.saveId);
     const known = this.#saves.get(request.saveId);
     if (known) {
-      if (known.facts.begunWith === begunWith) return known;
-      throw new CheckpointError('Conflict', `save ${request.saveId} was begun with other content`);
+      if (known.facts.begunWith !== begunWith)
+        throw new CheckpointError('Conflict', `save ${request.saveId} was begun with other content`);
+      // The first request may still open its sources, and may be refused.
+      await known.inTurn(async () => undefined);
+      return this.#saves.get(request.saveId) === known ? known : this.save(request);
     }
     if (this.saves.filter(({ state }) => state === 'open').length >= OPEN_SAVES_MAX)
       throw new CheckpointError(
@@ -133,6 +139,7 @@ export class Writer {
       });
     } catch (error) {
       this.#saves.delete(request.saveId);
+      this.#held.note(request.saveId);
       await job.sources.close();
       throw error;
     }
@@ -165,7 +172,11 @@ export class Writer {
     }
     // The sources of a delivered save may have changed: the trainer was told that they may.
     if (record.isDelivered || lost) job.noteSent(lost);
-    this.#start(job);
+    job.seal();
+    this.#held.add(
+      job,
+      (record.after ?? []).filter((saveId) => !this.#saves.has(saveId)),
+    );
     return lost;
   }
 
@@ -214,7 +225,13 @@ export class Writer {
     return this.#saves.has(saveId);
   }
 
+  /** For a request of the trainer. */
   job(saveId: string): SaveJob {
+    this.#held.named(saveId);
+    return this.#job(saveId);
+  }
+
+  #job(saveId: string): SaveJob {
     const job = this.#saves.get(saveId);
     if (job) return job;
     throw new CheckpointError('NotFound', `writer ${this.id} has no save ${saveId}`);
@@ -230,9 +247,15 @@ export class Writer {
     };
   }
 
+  /** Begins what waits for its trainer to repeat earlier saves: there may be no time for that. */
+  hurry(): void {
+    this.#held.release();
+  }
+
   /** Unsealed saves are dropped, sealed ones continue. */
   async leave(): Promise<void> {
     this.#hasLeft = true;
+    this.#held.release();
     const why = new CheckpointError('Aborted', 'the trainer has left before it sealed the save');
     await Promise.all(this.saves.filter(({ state }) => state === 'open').map((job) => job.cancel(why)));
     await this.#removeIfDone();
@@ -241,6 +264,7 @@ export class Writer {
   /** Stops everything. Sealed saves stay in the stage, for the next agent. */
   async close(why: CheckpointError): Promise<void> {
     this.#isClosed = true;
+    this.#held.clear();
     this.#records.close();
     await Promise.all(
       this.saves.map((job) => (job.state === 'open' ? job.cancel(why) : job.leaveToNext(why))),
@@ -308,7 +332,11 @@ export class Writer {
       const { sealedWith } = job;
       const { begunWith } = job.facts;
       const isSettled = this.#ownFiles(request).length === 0;
-      const record = { ...request, isDelivered: false, isSettled, begunWith, sealedWith };
+      const after = this.saves.flatMap((one) => (one.isUnderWay && !one.isRecorded ? one.facts.saveId : []));
+      const record = {
+        ...{ ...request, isDelivered: false, isSettled, begunWith, sealedWith },
+        ...(after.length > 0 && { after }),
+      };
       await this.#records.add(record);
       if (!isSettled) void this.#noteSettled(job);
     }
@@ -339,8 +367,14 @@ export class Writer {
   }
 
   #start(job: SaveJob): void {
-    const earlier = job.facts.inOrder ? this.saves.filter(({ isUnderWay }) => isUnderWay) : [];
     job.seal();
+    this.#enqueue(job);
+    this.#held.note(job.facts.saveId);
+  }
+
+  #enqueue(job: SaveJob): void {
+    const isEarlier = (one: SaveJob) => one.isUnderWay && one !== job && !this.#held.has(one);
+    const earlier = job.facts.inOrder ? this.saves.filter(isEarlier) : [];
     this.#queue = this.#queue.then(() => this.#run(job, earlier));
   }
 
@@ -367,7 +401,7 @@ export class Writer {
     if (this.#manager !== undefined) return this.#manager;
     const opening = this.#parts.open({
       ...localFiles,
-      scan: async (saveId) => this.job(saveId).found(),
+      scan: async (saveId) => this.#job(saveId).found(),
     });
     this.#manager = opening;
     opening.catch(() => {

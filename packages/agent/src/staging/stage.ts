@@ -28,6 +28,8 @@ const sealRecord = z.strictObject({
   /** Hash of the request that began it, and of the one that sealed it if that was another one. */
   begunWith: z.string(),
   sealedWith: z.string().optional(),
+  /** Earlier saves of the writer that were in progress and have no record. */
+  after: z.array(z.string()).optional(),
   /** Its end. The record has no files any more. */
   committed: z
     .strictObject({
@@ -59,6 +61,7 @@ export interface SealRecord extends SaveRequest {
   readonly isSettled: boolean;
   readonly begunWith: string;
   readonly sealedWith?: string | undefined;
+  readonly after?: readonly string[] | undefined;
   readonly committed?: SaveCommit | undefined;
 }
 export type WriterRecord = z.infer<typeof writerRecord>['join'];
@@ -154,8 +157,9 @@ export class Stage {
 
   /** From now on a restarted agent finishes the save. */
   async seal(writerId: string, record: SealRecord): Promise<void> {
-    const { isDelivered, isSettled, begunWith, sealedWith, committed, ...save } = record;
-    const content = { format: 1, save, isDelivered, isSettled, begunWith, sealedWith, committed };
+    const { isDelivered, isSettled, begunWith, sealedWith, after, committed, ...save } = record;
+    const facts = { isDelivered, isSettled, begunWith, sealedWith, after, committed };
+    const content = { format: 1, save, ...facts };
     await this.#write(writerId, sealName(save.saveId), jsonReady(content));
   }
 
