@@ -51,7 +51,7 @@ const TITLES: Readonly<Record<Kind, string>> = {
   writers: 'The last save and the commit, with a file of 1 KiB of each writer, by their number',
 };
 
-/** What is restored: nothing of a file that only makes the record of a version or of a writer. */
+/** Small files only stand for a version or a writer, so restores of them tell nothing. */
 function isRestored({ kind, shape }: Pick<Row, 'kind' | 'shape'>): boolean {
   return isOfBytes(kind) && totalBytes(shape) <= RESTORED_BYTES_MAX;
 }

@@ -15,9 +15,7 @@ registerStore('drop', { form: 'drop://name', open: openDropStore });
 async function main() {
   await using manager = await openCheckpointManager(uri, { env: process.env, settings, attempt, writer });
   const measured = () =>
-    restoreTo === undefined
-      ? manager.save({ dir: directory, version })
-      : manager.restore({ to: restoreTo });
+    restoreTo === undefined ? manager.save({ dir: directory, version }) : manager.restore({ to: restoreTo });
   for (let count = 1; count < saveCount; count++) await measured();
   const [before, mainBefore] = [process.cpuUsage(), process.threadCpuUsage()];
   const start = performance.now();

@@ -201,6 +201,7 @@ function lifecycleFact(): StoreFact {
 
 /** Azure, "Scalability and performance targets for standard storage accounts". */
 export function requestRateFacts({ endpoint }: Pick<AzureConfig, 'endpoint'>): StoreFact[] {
-  if (!new URL(endpoint).hostname.endsWith('.core.windows.net')) return []; // Other servers have other limits.
+  // Other servers have other limits.
+  if (!new URL(endpoint).hostname.endsWith('.core.windows.net')) return [];
   return [requestRateFact(20_000, 'to one account, all requests counted, 40,000 in some regions')];
 }
