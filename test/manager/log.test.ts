@@ -29,6 +29,7 @@ describe('the commit of one checkpoint', () => {
     const log = await after.admin.log({ limit: 1000 });
     const commits = log.filter(({ kind }) => kind === 'commit');
     expect(commits).toHaveLength(70);
+    expect(commits.map(({ versionCount }) => versionCount)).toEqual(commits.map((_, index) => 70 - index));
     for (const commit of commits) {
       calls.length = 0;
       const [id] = commit.checkpoints;

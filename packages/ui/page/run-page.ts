@@ -1,15 +1,16 @@
 /** The page of one run. */
 
 import { h } from 'preact';
-import type { EventsView, RunAnswer, RunView } from '../src/api.ts';
+import type { EventsView, RunAnswer, RunView, VersionsPage } from '../src/api.ts';
 import { AttemptTable } from './attempt-table.ts';
 import { ChangeForm } from './change-card.ts';
 import { MetricChart, SizeChart } from './charts.ts';
 import { POLL_MS, useCall } from './live.ts';
 import { Overview } from './overview.ts';
-import { Card, Loading, ProblemNote } from './parts.ts';
+import { Age, Card, Facts, Loading, ProblemNote } from './parts.ts';
 import { Retention } from './retention.ts';
 import { SavesInProgress } from './saves.ts';
+import type { CallError } from './source.ts';
 import { Timeline } from './timeline.ts';
 import { VersionList } from './version-list.ts';
 import { count } from './words.ts';
@@ -21,7 +22,7 @@ export function RunPage({ uri, mayChange }: { uri: string; mayChange: boolean })
     { uri },
     { version: view?.seq },
   );
-  if (view === null) return error ? h(ProblemNote, { error }) : h(Loading, { what: 'the run' });
+  if (view === null) return h(FirstPage, { uri, error });
   const problem = error ?? view.problem;
   return h(
     'div',
@@ -76,8 +77,43 @@ export function RunPage({ uri, mayChange }: { uri: string; mayChange: boolean })
           })
         : null,
     ),
-    h(Card, { id: 'versions', title: 'Versions' }, h(VersionList, { uri, seq: view.seq })),
+    h(Versions, { key: 'versions', uri, seq: view.seq }),
   );
+}
+
+/** Until the whole run is read: the newest versions, which need one small read. */
+function FirstPage({ uri, error }: { uri: string; error: CallError | null }) {
+  const { data: newest } = useCall<VersionsPage>('/api/run/versions', { uri, limit: 1 });
+  if (error) return h(ProblemNote, { error });
+  const [row] = newest?.rows ?? [];
+  return h(
+    'div',
+    { class: 'page' },
+    h(
+      'section',
+      { class: 'card overview', 'aria-label': 'Overview' },
+      h('h1', null, h('bdi', null, uri)),
+      newest
+        ? h(Facts, {
+            facts: [
+              ['Newest', row ? [row.name, ', ', h(Age, { atMs: row.committedAtMs })] : 'no version'],
+              ['Versions', count(newest.total)],
+            ],
+          })
+        : null,
+    ),
+    h(
+      Card,
+      { id: 'timeline', title: 'Timeline' },
+      h('div', { class: 'picture-room' }, h(Loading, { what: 'all versions' })),
+    ),
+    h(Versions, { key: 'versions', uri, seq: null }),
+  );
+}
+
+/** `seq`: `null` until the whole run is read. */
+function Versions({ uri, seq }: { uri: string; seq: number | null }) {
+  return h(Card, { id: 'versions', title: 'Versions' }, h(VersionList, { uri, seq }));
 }
 
 /** Renewed while the page is visible; unchanged views are not sent again. */

@@ -22,7 +22,8 @@ const FILTER_NAMES: Readonly<Record<VersionFilter, string>> = {
   quarantined: 'quarantined',
 };
 
-export function VersionList({ uri, seq }: { uri: string; seq: number }) {
+/** `seq`: number of the newest decision; `null` until the whole run is read. */
+export function VersionList({ uri, seq }: { uri: string; seq: number | null }) {
   const [filter, setFilter] = useState<VersionFilter>('all');
   const [text, setText] = useState('');
   const [top, setTop] = useState(0);
@@ -97,7 +98,7 @@ export function VersionList({ uri, seq }: { uri: string; seq: number }) {
           { role: 'presentation', class: 'spacer', style: { height: `${(total ?? 0) * ROW_HEIGHT}px` } },
           Array.from({ length: Math.max(0, last - first) }, (_, index) => {
             const at = first + index;
-            return h(Row, { key: at, at, row: rowAt(at), uri });
+            return h(Row, { key: at, at, row: rowAt(at), uri, isJudged: seq !== null });
           }),
         ),
       ),
@@ -118,7 +119,15 @@ function HeadRow() {
   );
 }
 
-function Row({ at, row, uri }: { at: number; row: VersionRow | null; uri: string }) {
+interface RowProps {
+  readonly at: number;
+  readonly row: VersionRow | null;
+  readonly uri: string;
+  /** The verdicts of retention are read. */
+  readonly isJudged: boolean;
+}
+
+function Row({ at, row, uri, isJudged }: RowProps) {
   const style = { top: `${at * ROW_HEIGHT}px`, height: `${ROW_HEIGHT}px` };
   const props = { role: 'row', class: 'row', 'aria-rowindex': at + 2, style };
   if (row === null) return h('div', props, h('div', { role: 'cell', class: 'cell' }, '…'));
@@ -140,7 +149,7 @@ function Row({ at, row, uri }: { at: number; row: VersionRow | null; uri: string
     ]),
     cell('metrics', h('bdi', null, metrics.slice(0, 200)), metrics.slice(0, 1000)),
     cell('state', badgesOf(row)),
-    cell('retention', h('bdi', null, verdictText(row)), row.why.join('; ')),
+    cell('retention', h('bdi', null, isJudged ? verdictText(row) : '…'), row.why.join('; ')),
   );
 }
 
@@ -153,7 +162,7 @@ export function verdictText({ verdict, why }: Pick<VersionRow, 'verdict' | 'why'
 /** Loads the pages of rows around the visible ones, and keeps those that were loaded. */
 function useRows(
   uri: string,
-  seq: number,
+  seq: number | null,
   { filter, text, top }: { filter: VersionFilter; text: string; top: number },
 ) {
   const source = useSource();

@@ -27,7 +27,7 @@ import type {
 import { goodputOf } from './goodput.ts';
 import { attemptsOf, bestOf, byCommit, metricNamesOf, pointsOf } from './picture.ts';
 import { begunView, eventRow, idKey, problemOf, versionRow } from './rows.ts';
-import { type PageQuery, versionsPage } from './versions-page.ts';
+import { isOfNewest, type PageQuery, PAGE_ROWS_MAX, versionsPage } from './versions-page.ts';
 
 /** Two tabs that ask at the same time get the same answer. */
 const REFRESH_MS = 2000;
@@ -48,6 +48,14 @@ interface Known {
   readonly begun: readonly BegunView[] | Problem;
 }
 
+/** What one small read tells: enough for the first page of versions. */
+interface Newest {
+  readonly seq: number;
+  readonly versionCount: number;
+  /** The newest, without verdicts; none if all versions are known already. */
+  readonly rows: readonly VersionRow[];
+}
+
 export class RunReader {
   readonly manager: RunManager;
   /** As the command was given it: with settings that the manager's URI does not have. */
@@ -58,6 +66,8 @@ export class RunReader {
   #problem: Problem | null = null;
   #triedAtMs = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | null = null;
+  /** The first part of the last read. */
+  #newest: Promise<Newest> | null = null;
   #events: { readonly seq: number; readonly view: EventsView } | null = null;
 
   constructor(manager: RunManager, uri: string, clock: Clock) {
@@ -75,7 +85,16 @@ export class RunReader {
     return { ...view, begun, readAtMs, problem: this.#problem };
   }
 
+  /**
+   * Until all versions are known, the newest are answered at once, without verdicts: a long run has
+   * the others in pages of its catalog.
+   */
   async versions(query: PageQuery): Promise<VersionsPage> {
+    this.#readIfOld();
+    if (this.#known === null && this.#newest !== null && isOfNewest(query)) {
+      const { rows, versionCount } = await this.#newest;
+      return { ...versionsPage(rows, query), total: versionCount };
+    }
     return versionsPage(await this.rows(), query);
   }
 
@@ -129,9 +148,13 @@ export class RunReader {
     await this.manager.close();
   }
 
-  async #current(): Promise<Known> {
+  #readIfOld(): void {
     if (this.#reading === null && this.#clock.monotonicMs() - this.#triedAtMs >= REFRESH_MS)
       this.#reading = this.#refresh().finally(() => (this.#reading = null));
+  }
+
+  async #current(): Promise<Known> {
+    this.#readIfOld();
     await this.#reading;
     if (this.#known !== null) return this.#known;
     const { code, message } = this.#problem as Problem;
@@ -154,11 +177,8 @@ export class RunReader {
   async #read(): Promise<Known> {
     const { admin } = this.manager;
     const signal = this.#signal();
-    const [newest] = await admin.log({ limit: 1, signal });
-    if (newest === undefined) {
-      await hasRun(this.manager, { signal }); // throws another error if the catalog was lost
-      throw new CheckpointError('NotFound', `there is no run at ${this.#uri}`);
-    }
+    this.#newest = this.#readNewest(signal);
+    const newest = await this.#newest;
     const begun = await admin
       .begun({ signal })
       .then((list: readonly BegunVersion[]) => list.map(begunView), problemOf);
@@ -171,6 +191,18 @@ export class RunReader {
     const { rows, view } = known(this.#uri, summaries, plan);
     const facts = overviewFacts(overview, readAtMs);
     return { readAtMs, seq: newest.seq, begun, rows, view: { ...view, ...facts, seq: newest.seq } };
+  }
+
+  async #readNewest(signal: AbortSignal): Promise<Newest> {
+    const [newest] = await this.manager.admin.log({ limit: 1, signal });
+    if (newest === undefined) {
+      await hasRun(this.manager, { signal }); // throws another error if the catalog was lost
+      throw new CheckpointError('NotFound', `there is no run at ${this.#uri}`);
+    }
+    const { seq, versionCount } = newest;
+    if (this.#known !== null) return { seq, versionCount, rows: [] };
+    const summaries = await this.manager.list({ limit: PAGE_ROWS_MAX, signal });
+    return { seq, versionCount, rows: summaries.map((each) => versionRow(each, undefined)) };
   }
 
   #signal(): AbortSignal {

@@ -33,6 +33,11 @@ export interface PageQuery {
   readonly limit: number;
 }
 
+/** Whether the newest `PAGE_ROWS_MAX` versions are enough to answer it. */
+export function isOfNewest({ filter, text, offset, limit }: PageQuery): boolean {
+  return filter === 'all' && text === '' && offset + limit <= PAGE_ROWS_MAX;
+}
+
 export function versionsPage(
   rows: readonly VersionRow[],
   { filter, text, offset, limit }: PageQuery,

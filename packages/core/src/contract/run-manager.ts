@@ -32,6 +32,8 @@ export interface LogEntry {
   readonly kind: string;
   /** Checkpoints it changed; several if they were retired, undeleted or removed together. */
   readonly checkpoints: readonly CheckpointId[];
+  /** Checkpoints of the catalog after the decision, in any state. */
+  readonly versionCount: number;
   readonly lineage: number;
   readonly epoch: number;
   readonly attempt: string;

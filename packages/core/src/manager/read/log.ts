@@ -73,5 +73,6 @@ function logEntry({ seq, transaction, state }: CatalogEntry): LogEntry {
   const { lineage, epoch } = state;
   const process = { host, pid };
   const about = checkpoint ? [checkpoint] : checkpoints;
-  return { seq, kind, checkpoints: about, lineage, epoch, attempt, reason, process, atMs };
+  const { count: versionCount } = countCheckpoints(state);
+  return { seq, kind, checkpoints: about, versionCount, lineage, epoch, attempt, reason, process, atMs };
 }
