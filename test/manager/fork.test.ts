@@ -32,8 +32,16 @@ describe('fork', () => {
     });
     const original = (await contentOf(source)).filter((each) => (each as { version: bigint }).version === 2n);
     expect(await contentOf(target)).toEqual(original);
+    const { runId } = await source.admin.overview();
+    const takeover = (await target.admin.log()).find(({ kind }) => kind === 'takeover');
+    expect(takeover).toMatchObject({
+      kind: 'takeover',
+      reason: `fork of version 2 (lineage 1) of ${source.uri}`,
+      copyOf: { runId, lineage: 1 },
+    });
     await using job = open(bucket);
     await job.save({ version: 3, buffers: { a: bytes(5) } });
+    expect((await job.admin.log({ limit: 1 }))[0]).toMatchObject({ copyOf: null, reason: '' });
     expect((await source.latest())?.version).toBe(3n);
     expect((await job.list()).map(({ version }) => version)).toEqual([3n, 2n]);
   });

@@ -69,7 +69,9 @@ export function quarantineVersion(bucket: MemoryBucket, version: bigint, reason:
 
 /** Begins another attempt that does nothing. */
 export function takeOver(bucket: MemoryBucket): Promise<void> {
-  return decide(bucket, () => ({ kind: 'takeover', attempt: 'another', attemptDrawn: false, worldSize: 1 }));
+  return decide(bucket, () => ({
+    ...{ kind: 'takeover', attempt: 'another', attemptDrawn: false, worldSize: 1, reason: '' },
+  }));
 }
 
 export function rollBackTo(bucket: MemoryBucket, version: bigint): Promise<void> {

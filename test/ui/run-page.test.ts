@@ -1,5 +1,6 @@
 /** The page of a run in a real browser, on runs that real saves have made. */
 
+import { openCheckpointManager } from '@holdfast/stores';
 import { expect, test } from 'vitest';
 import { describeInBrowser, openPage, serve, total } from './browser.ts';
 import { asAttempt, makeHistory, newPlace, saveAll } from './made-run.ts';
@@ -25,6 +26,29 @@ describeInBrowser('the page of a run', (browser) => {
     expect(rows.find((row) => row.startsWith('800'))).toContain('verified');
     expect(rows.find((row) => row.startsWith('700@1'))).toContain('left behind');
     expect(new URL(page.url()).hash).toBe('#/');
+    expect(complaints).toEqual([]);
+  });
+
+  test('a fork names the run that it began with, marks the copy, and leads there', async () => {
+    const place = newPlace();
+    const [source, fork] = [place.uri('source'), place.uri('fork')];
+    await asAttempt(source, 'job-1', (run) => saveAll(run, [{ version: 100 }, { version: 200 }]));
+    await asAttempt(fork, 'fork', async (target) => {
+      await using from = await openCheckpointManager(source);
+      await target.admin.forkFrom(from, { version: 100 });
+      await saveAll(target, [{ version: 300 }]);
+    });
+    const { url } = await serve(browser(), [place.uri('')]);
+    const { page, complaints } = await openPage(browser(), url);
+    await total(page, '2 runs');
+    await page.getByRole('link', { name: 'fork', exact: true }).click();
+    await total(page, '2 versions');
+    const origin = page.locator('.legend .origin');
+    await origin.getByText(`fork of version 100 (lineage 1) of ${source}`).waitFor();
+    expect(await page.locator('.picture g.mark.origin').count()).toBe(1);
+    await origin.getByRole('link', { name: 'copied' }).click();
+    await page.locator('.spacer a', { hasText: /^200$/ }).waitFor();
+    expect(await page.locator('.legend .origin').count()).toBe(0);
     expect(complaints).toEqual([]);
   });
 

@@ -4,9 +4,10 @@ import { h } from 'preact';
 import { useState } from 'preact/hooks';
 import type { BestOf, Point } from '../src/api.ts';
 import { type Frame, frameOf, ValueAxis, VersionAxis } from './axes.ts';
+import { useChosenPoint } from './chosen-point.ts';
 import { useWidth } from './live.ts';
 import { badgeText } from './parts.ts';
-import { nearest, type Scale, scaleOf, stepsOf } from './scale.ts';
+import { type Scale, scaleOf, stepsOf } from './scale.ts';
 import { bytes, metric, time } from './words.ts';
 
 const HEIGHT = 200;
@@ -25,37 +26,21 @@ interface Picture {
 /** A picture over versions with axes, whose points can be read with pointer and arrow keys. */
 function PointPicture({ label, points, valuesOf, isFromZero, text, readout, hint, draw }: Picture) {
   const [element, width] = useWidth();
-  const [at, setAt] = useState(-1);
   const frame = frameOf(width, HEIGHT);
   const x = stepsOf(
     points.map(({ atMs }) => atMs),
     [frame.left + 14, width - frame.right - 14],
   );
   const y = scaleOf(points.flatMap(valuesOf), [HEIGHT - frame.bottom, frame.top + 4], { isFromZero });
+  const { at, handlers } = useChosenPoint(points.map(({ atMs }) => x.at(atMs)));
   const chosen = points[at];
-  const onKeyDown = (event: KeyboardEvent) => {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (step === undefined) return;
-    setAt(Math.min(points.length - 1, Math.max(0, (at < 0 ? points.length : at) + step)));
-    event.preventDefault();
-  };
-  const onPointerMove = (event: PointerEvent & { currentTarget: Element }) => {
-    const left = event.clientX - event.currentTarget.getBoundingClientRect().left;
-    setAt(
-      nearest(
-        points.map(({ atMs }) => x.at(atMs)),
-        left,
-      ),
-    );
-  };
   const props = {
     width,
     height: HEIGHT,
     role: 'application',
     'aria-label': label,
     tabindex: 0,
-    onKeyDown,
-    onPointerMove,
+    ...handlers,
   };
   return h(
     'div',

@@ -39,6 +39,7 @@ export function RunPage({ uri, mayChange }: { uri: string; mayChange: boolean })
             points: view.points,
             attempts: view.attempts,
             events: events.data?.events ?? [],
+            origin: events.data?.origin ?? null,
           }),
       events.error ? h(ProblemNote, { error: events.error }) : null,
       h(AttemptTable, { attempts: view.attempts, events: events.data }),

@@ -6,14 +6,24 @@
 
 import { h } from 'preact';
 import { useState } from 'preact/hooks';
-import type { AttemptSpan, EventRow, Point } from '../src/api.ts';
+import type { AttemptSpan, CopyOrigin, EventRow, Point } from '../src/api.ts';
 import { frameOf, TimeAxis, ValueAxis, VersionAxis } from './axes.ts';
+import { useChosenPoint } from './chosen-point.ts';
 import { useWidth } from './live.ts';
 import { badgeText, versionLink } from './parts.ts';
-import { nearest, type Scale, scaleOf, stepsOf } from './scale.ts';
+import { type Scale, scaleOf, stepsOf } from './scale.ts';
+import {
+  attemptKey,
+  EventMark,
+  HEIGHT,
+  type InPicture,
+  isMarked,
+  MarkLegend,
+  marksInside,
+  OriginMark,
+} from './timeline-marks.ts';
 import { bytes, count, plural, time } from './words.ts';
 
-const HEIGHT = 300;
 /** Colours repeat after so many lineages. */
 const COLORS = 6;
 
@@ -22,14 +32,14 @@ interface TimelineProps {
   readonly points: readonly Point[];
   readonly attempts: readonly AttemptSpan[];
   readonly events: readonly EventRow[];
+  readonly origin: CopyOrigin | null;
 }
 
-export function Timeline({ uri, points, attempts, events }: TimelineProps) {
+export function Timeline({ uri, points, attempts, events, origin }: TimelineProps) {
   const [element, width] = useWidth();
-  const [at, setAt] = useState(-1);
   const [isStepped, setStepped] = useState(false);
   const frame = frameOf(width, HEIGHT);
-  const marks = events.filter(({ kind }) => Object.hasOwn(MARKS, kind));
+  const marks = events.filter(isMarked);
   const times = [...points.map(({ atMs }) => atMs), ...marksInside(marks, points).map(({ atMs }) => atMs)];
   const room = [frame.left + 8, width - frame.right - 8] as const;
   const x = isStepped
@@ -42,26 +52,10 @@ export function Timeline({ uri, points, attempts, events }: TimelineProps) {
     points.map(({ version }) => Number(version)),
     [HEIGHT - frame.bottom - 34, frame.top + 8],
   );
+  const { at, handlers } = useChosenPoint(points.map(({ atMs }) => x.at(atMs)));
   const chosen = points[at];
-  const move = (step: number) =>
-    setAt(Math.min(points.length - 1, Math.max(0, (at < 0 ? points.length : at) + step)));
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === 'ArrowLeft') move(-1);
-    else if (event.key === 'ArrowRight') move(1);
-    else if (event.key === 'Home') setAt(0);
-    else if (event.key === 'End') setAt(points.length - 1);
-    else if (event.key === 'Enter' && chosen) location.hash = versionLink(uri, chosen);
-    else return;
-    event.preventDefault();
-  };
-  const onPointerMove = (event: PointerEvent & { currentTarget: Element }) => {
-    const left = event.clientX - event.currentTarget.getBoundingClientRect().left;
-    setAt(
-      nearest(
-        points.map(({ atMs }) => x.at(atMs)),
-        left,
-      ),
-    );
+  const open = () => {
+    if (chosen) location.hash = versionLink(uri, chosen);
   };
   const label = `Commits over time: ${plural(points.length, 'point')} of ${plural(attempts.length, 'attempt')}. Arrow keys move, Enter opens a version.`;
   return h(
@@ -77,31 +71,29 @@ export function Timeline({ uri, points, attempts, events }: TimelineProps) {
             role: 'application',
             'aria-label': label,
             tabindex: 0,
-            onKeyDown,
-            onPointerMove,
-            onClick: () => {
-              if (chosen) location.hash = versionLink(uri, chosen);
+            onPointerMove: handlers.onPointerMove,
+            onKeyDown: (event: KeyboardEvent) => {
+              if (event.key === 'Enter') open();
+              else handlers.onKeyDown(event);
             },
+            onClick: open,
           },
           isStepped ? h(VersionAxis, { x, frame, points }) : h(TimeAxis, { x, frame }),
           h(ValueAxis, { y, frame, text: count }),
           h(AttemptBands, { attempts, x, top: HEIGHT - frame.bottom - 22 }),
-          attempts.map((attempt) => h(AttemptLine, { key: keyOf(attempt), attempt, points, x, y })),
-          h(Turns, { uri, attempts, points, events, x, y }),
+          attempts.map((attempt) => h(AttemptLine, { key: attemptKey(attempt), attempt, points, x, y })),
+          h(Turns, { attempts, points, events, x, y }),
           marksInside(marks, points).map((event) => h(EventMark, { key: event.seq, event, x })),
-          points.map((each) => h(Dot, { key: `${keyOf(each)}.${each.version}`, point: each, x, y })),
+          origin ? h(OriginMark, { origin, points, x, y }) : null,
+          points.map((each) => h(Dot, { key: `${attemptKey(each)}.${each.version}`, point: each, x, y })),
           chosen
             ? h('circle', { class: 'chosen', cx: x.at(chosen.atMs), cy: y.at(Number(chosen.version)), r: 9 })
             : null,
         ),
     h('p', { class: 'readout', 'aria-live': 'polite' }, chosen ? readout(chosen) : legend(attempts)),
-    h(MarkLegend, { marks }),
+    h(MarkLegend, { marks, origin }),
     h(StepChoice, { isStepped, onChange: setStepped }),
   );
-}
-
-function keyOf({ lineage, epoch }: Pick<Point, 'lineage' | 'epoch'>): string {
-  return `${lineage}.${epoch}`;
 }
 
 function readout(point: Point): string {
@@ -128,24 +120,13 @@ function StepChoice({ isStepped, onChange }: { isStepped: boolean; onChange: (is
   );
 }
 
-/** Decisions before the first commit would press the picture together. */
-function marksInside(marks: readonly EventRow[], points: readonly Point[]): readonly EventRow[] {
-  const firstMs = points[0]?.atMs ?? Number.NEGATIVE_INFINITY;
-  return marks.filter(({ atMs }) => atMs >= firstMs);
-}
-
-interface InPicture {
-  readonly x: Scale;
-  readonly y: Scale;
-}
-
 function AttemptLine({
   attempt,
   points,
   x,
   y,
 }: InPicture & { attempt: AttemptSpan; points: readonly Point[] }) {
-  const own = points.filter((point) => keyOf(point) === keyOf(attempt));
+  const own = points.filter((point) => attemptKey(point) === attemptKey(attempt));
   const isLeft = own.some(({ isLeftBehind }) => isLeftBehind);
   const first = own.find(({ isLeftBehind }) => isLeftBehind);
   const path = (part: readonly Point[]) =>
@@ -169,10 +150,18 @@ function AttemptLine({
  * How each attempt follows the former one. It resumes: straight from the last commit, so that the
  * length shows the time without commits. A rollback falls to the version that it went back to.
  */
-function Turns({ attempts, points, events, x, y }: InPicture & TimelineProps) {
+function Turns({
+  attempts,
+  points,
+  events,
+  x,
+  y,
+}: InPicture & Pick<TimelineProps, 'attempts' | 'points' | 'events'>) {
   const turns = attempts.slice(1).flatMap((attempt, index) => {
-    const before = points.findLast((point) => keyOf(point) === keyOf(attempts[index] as AttemptSpan));
-    const after = points.find((point) => keyOf(point) === keyOf(attempt));
+    const before = points.findLast(
+      (point) => attemptKey(point) === attemptKey(attempts[index] as AttemptSpan),
+    );
+    const after = points.find((point) => attemptKey(point) === attemptKey(attempt));
     if (before === undefined || after === undefined) return [];
     const start = events.find(
       ({ kind, lineage, epoch }) =>
@@ -194,7 +183,7 @@ function Turns({ attempts, points, events, x, y }: InPicture & TimelineProps) {
       const rise = `M${turn} ${to}L${x.at(after.atMs)} ${y.at(Number(after.version))}`;
       return h(
         'g',
-        { key: keyOf(after) },
+        { key: attemptKey(after) },
         h('path', {
           class: isRollback ? 'turn rollback' : 'turn',
           d: `M${left} ${from}L${turn} ${from}L${turn} ${to}`,
@@ -223,7 +212,7 @@ function AttemptBands({ attempts, x, top }: { attempts: readonly AttemptSpan[]; 
       const text = `${attempt.lineage}.${attempt.epoch}`;
       return h(
         'g',
-        { key: keyOf(attempt) },
+        { key: attemptKey(attempt) },
         h('rect', {
           class: `band c${attempt.lineage % COLORS} ${index % 2 ? 'odd' : ''}`,
           x: left,
@@ -237,50 +226,6 @@ function AttemptBands({ attempts, x, top }: { attempts: readonly AttemptSpan[]; 
           : null,
       );
     }),
-  );
-}
-
-/** Decisions that the picture marks, and the sign of each. */
-const MARKS: Readonly<Record<string, string>> = {
-  takeover: 'M0 -5L5 4L-5 4Z',
-  rollback: 'M0 5L5 -4L-5 -4Z',
-  quarantine: 'M-4 -4L4 4M4 -4L-4 4',
-  abandon: 'M-4 0L4 0',
-};
-
-const MARK_NAMES: Readonly<Record<string, string>> = {
-  takeover: 'a new attempt takes over and fences the former',
-  rollback: 'rollback',
-  quarantine: 'quarantine',
-  abandon: 'a save is abandoned',
-};
-
-function MarkLegend({ marks }: { marks: readonly EventRow[] }) {
-  const kinds = Object.keys(MARKS).filter((kind) => marks.some((mark) => mark.kind === kind));
-  return h(
-    'ul',
-    { class: 'legend' },
-    kinds.map((kind) =>
-      h(
-        'li',
-        { key: kind },
-        h(
-          'svg',
-          { width: 14, height: 14, viewBox: '-7 -7 14 14', 'aria-hidden': 'true', class: `mark ${kind}` },
-          h('path', { d: MARKS[kind] }),
-        ),
-        MARK_NAMES[kind],
-      ),
-    ),
-  );
-}
-
-function EventMark({ event, x }: { event: EventRow; x: Scale }) {
-  return h(
-    'g',
-    { class: `mark ${event.kind}`, transform: `translate(${x.at(event.atMs)} ${HEIGHT - 24 - 30})` },
-    h('title', null, `${event.kind} ${event.attempt} ${event.reason}`),
-    h('path', { d: MARKS[event.kind] }),
   );
 }
 

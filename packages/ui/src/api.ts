@@ -147,6 +147,8 @@ export interface EventRow {
   readonly lineage: number;
   readonly epoch: number;
   readonly attempt: string;
+  /** Id of the run that a fork or a mirror copied; `null`: the attempt copies none. */
+  readonly copiedRunId: string | null;
   readonly process: string;
   readonly reason: string;
   /** Names of checkpoints that it changed, at most 20. */
@@ -154,9 +156,23 @@ export interface EventRow {
   readonly checkpointCount: number;
 }
 
+/** The run whose versions a fork or a mirror has copied to this one. */
+export interface CopyOrigin {
+  readonly runId: string;
+  /** The attempt that copied. */
+  readonly lineage: number;
+  readonly epoch: number;
+  /** The source in words, as the log has them; empty: the log no longer has them. */
+  readonly reason: string;
+  /** `null`: it is not among the runs that this page lists. */
+  readonly uri: string | null;
+}
+
 export interface EventsView {
   /** Newest first. */
   readonly events: readonly EventRow[];
+  /** The source of the oldest copy in the log; `null`: the log has none. */
+  readonly origin: CopyOrigin | null;
   /** The catalog has older decisions, or had them and deleted them. */
   readonly isCut: boolean;
 }

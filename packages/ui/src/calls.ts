@@ -1,7 +1,7 @@
 /** The calls of the page, by path. Each returns what is sent as JSON. */
 
 import { CheckpointError, type CheckpointReference } from '@holdfast/core/contract';
-import type { ChangeRequest, FleetAnswer, RunAnswer, Session } from './api.ts';
+import type { ChangeRequest, EventsView, FleetAnswer, RunAnswer, Session } from './api.ts';
 import { change } from './changes.ts';
 import { type Fleet, SPARK_RUNS_MAX } from './fleet.ts';
 import type { RunReader } from './run-reader.ts';
@@ -48,7 +48,10 @@ export const CALLS: Readonly<Record<string, ApiCall>> = {
       offset: wholeOf(query, 'offset', 0, Number.MAX_SAFE_INTEGER),
       limit: wholeOf(query, 'limit', PAGE_ROWS_MAX, PAGE_ROWS_MAX),
     }),
-  '/api/run/events': async (query, context) => (await readerOf(query, context)).events(),
+  '/api/run/events': async (query, context): Promise<EventsView> => {
+    const view = await (await readerOf(query, context)).events();
+    return { ...view, origin: view.origin && context.fleet.withUri(view.origin) };
+  },
   '/api/run/goodput': async (query, context) => (await readerOf(query, context)).goodput(context.signal),
   '/api/version': async (query, context) =>
     readVersion((await readerOf(query, context)).manager, referenceOf(query, 'version', 'lineage'), context),

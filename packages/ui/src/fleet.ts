@@ -2,7 +2,7 @@
 
 import { CheckpointError, type Clock, type RunManager, toCheckpointError } from '@holdfast/core/contract';
 import { fleetOf, type RunSummary } from '@holdfast/fleet';
-import type { FleetView, Problem, Spark } from './api.ts';
+import type { CopyOrigin, FleetView, Problem, Spark } from './api.ts';
 import { problemOf } from './rows.ts';
 
 /** A look takes about three small requests for each run: no more than one in ten seconds. */
@@ -42,6 +42,14 @@ export class Fleet {
 
   isFound(uri: string): boolean {
     return this.#runs.has(uri) || this.#finding.has(uri);
+  }
+
+  /** Names the run if it is among those that were found. */
+  withUri(origin: CopyOrigin): CopyOrigin {
+    const found = [...this.#runs.values(), ...this.#finding.values()].find(
+      ({ runId }) => runId === origin.runId,
+    );
+    return { ...origin, uri: found?.uri ?? null };
   }
 
   /** Starts a look if the last one is long ago, and answers at once with what is known. */

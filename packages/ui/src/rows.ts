@@ -9,7 +9,7 @@ import {
   type RetentionVerdict,
   toCheckpointError,
 } from '@holdfast/core/contract';
-import type { BegunView, EventRow, Problem, RowId, VersionRow } from './api.ts';
+import type { BegunView, CopyOrigin, EventRow, Problem, RowId, VersionRow } from './api.ts';
 
 const EVENT_CHECKPOINTS_MAX = 20;
 /** A job may have 65,536 writers. */
@@ -67,7 +67,7 @@ export function begunView(begun: BegunVersion): BegunView {
 }
 
 export function eventRow(entry: LogEntry): EventRow {
-  const { seq, kind, atMs, lineage, epoch, attempt, process, reason, checkpoints } = entry;
+  const { seq, kind, atMs, lineage, epoch, attempt, copyOf, process, reason, checkpoints } = entry;
   return {
     seq,
     kind,
@@ -75,6 +75,7 @@ export function eventRow(entry: LogEntry): EventRow {
     lineage,
     epoch,
     attempt,
+    copiedRunId: copyOf?.runId ?? null,
     process: `${process.host}:${process.pid}`,
     reason,
     checkpoints: checkpoints
@@ -82,6 +83,16 @@ export function eventRow(entry: LogEntry): EventRow {
       .map((id) => checkpointName(id, id.lineage !== lineage)),
     checkpointCount: checkpoints.length,
   };
+}
+
+/** The source of the oldest decision by a fork or a mirror. `events`: newest first. */
+export function originOf(events: readonly EventRow[]): CopyOrigin | null {
+  const first = events.findLast(({ copiedRunId }) => copiedRunId !== null);
+  if (first === undefined) return null;
+  const { copiedRunId, lineage, epoch } = first;
+  const takeover = events.find((event) => event.kind === 'takeover' && event.attempt === first.attempt);
+  const reason = takeover?.reason ?? '';
+  return { runId: copiedRunId as string, lineage, epoch, reason, uri: null };
 }
 
 export function problemOf(error: unknown): Problem {

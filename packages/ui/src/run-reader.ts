@@ -26,8 +26,8 @@ import type {
 } from './api.ts';
 import { goodputOf } from './goodput.ts';
 import { attemptsOf, bestOf, byCommit, metricNamesOf, pointsOf } from './picture.ts';
-import { begunView, eventRow, idKey, problemOf, versionRow } from './rows.ts';
-import { isOfNewest, type PageQuery, PAGE_ROWS_MAX, versionsPage } from './versions-page.ts';
+import { begunView, eventRow, idKey, originOf, problemOf, versionRow } from './rows.ts';
+import { isOfNewest, PAGE_ROWS_MAX, type PageQuery, versionsPage } from './versions-page.ts';
 
 /** Two tabs that ask at the same time get the same answer. */
 const REFRESH_MS = 2000;
@@ -117,7 +117,7 @@ export class RunReader {
       ? before.view.events.filter((event) => event.seq < (fresh.at(-1)?.seq ?? 0))
       : [];
     const events = [...fresh, ...older].slice(0, EVENTS_MAX);
-    const view = { events, isCut: (events.at(-1)?.seq ?? 1) > 1 };
+    const view = { events, origin: originOf(events), isCut: (events.at(-1)?.seq ?? 1) > 1 };
     this.#events = { seq: newest, view };
     return view;
   }

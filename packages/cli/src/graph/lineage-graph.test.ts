@@ -25,7 +25,8 @@ function checkpoint(
 function entry(seq: number, kind: string, more: Partial<LogEntry> = {}): LogEntry {
   const process = { host: 'node', pid: 7 };
   return {
-    ...{ seq, kind, checkpoints: [], versionCount: 0, lineage: 1, epoch: 1, attempt: 'job', reason: '', process },
+    ...{ seq, kind, checkpoints: [], versionCount: 0, lineage: 1, epoch: 1 },
+    ...{ attempt: 'job', copyOf: null, reason: '', process },
     ...{ atMs: NOW_MS - 60_000, ...more },
   };
 }

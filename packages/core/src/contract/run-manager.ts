@@ -27,6 +27,13 @@ export interface LogOptions extends CallOptions {
   commitOf?: CheckpointId | undefined;
 }
 
+/** The source of copies. */
+export interface CopiedRun {
+  readonly runId: string;
+  /** The lineage of the source when the copy began. */
+  readonly lineage: number;
+}
+
 export interface LogEntry {
   readonly seq: number;
   readonly kind: string;
@@ -37,6 +44,9 @@ export interface LogEntry {
   readonly lineage: number;
   readonly epoch: number;
   readonly attempt: string;
+  /** The run that a mirror or a fork copies, if one owns the run; otherwise `null`. */
+  readonly copyOf: CopiedRun | null;
+  /** Why, in words. A mirror or a fork names its source where it takes the run over. */
   readonly reason: string;
   readonly process: ProcessName;
   /** By the writer's clock; informational. */

@@ -60,7 +60,8 @@ export class Admin implements RunAdmin {
 
   async mirrorFrom(source: RunManager, options: MirrorOptions = {}): Promise<MirrorResult> {
     const { from, bounded } = this.#withSource(source, options, CALL_RULES.mirror);
-    const mirrored = mirror(from, this.#run, { ...bounded, caller: options.signal });
+    const reason = `mirror of ${from.store.uri}`;
+    const mirrored = mirror(from, this.#run, { ...bounded, caller: options.signal, reason });
     return this.#calls.thenRetain(mirrored).then(jsonReady);
   }
 

@@ -23,7 +23,7 @@ function after(state: State, txn: Decided): State {
 }
 
 function takeover(attempt: string, worldSize = 1, attemptDrawn = false): Decided {
-  return { kind: 'takeover', attempt, attemptDrawn, worldSize };
+  return { kind: 'takeover', attempt, attemptDrawn, worldSize, reason: '' };
 }
 
 function digest(byte: number): Uint8Array {

@@ -169,6 +169,12 @@ export function isMirrorAttempt(attempt: string, origin: MirrorOrigin): boolean 
   return attempt.startsWith(attemptPrefix(origin));
 }
 
+/** `null`: the attempt is not that of a mirror. */
+export function mirrorOriginOf(attempt: string): MirrorOrigin | null {
+  const [, runId, lineage] = /^mirror-([0-9a-f]{32})-([1-9]\d{0,9})-/.exec(attempt) ?? [];
+  return runId === undefined ? null : { runId, lineage: Number(lineage) };
+}
+
 function attemptPrefix({ runId, lineage }: MirrorOrigin): string {
   return `mirror-${runId}-${lineage}-`;
 }

@@ -104,7 +104,7 @@ type Step = readonly [kind: string, at: number];
 function decisionOf(plain: State, [kind, at]: Step, attempt: number): Decided | undefined {
   const { lineage, epoch, checkpoints } = plain;
   if (kind === 'takeover') {
-    return { kind, attempt: `job-${attempt}`, attemptDrawn: false, worldSize: 1 };
+    return { kind, attempt: `job-${attempt}`, attemptDrawn: false, worldSize: 1, reason: '' };
   }
   if (kind === 'commit') return commitOf(plain, plain.top + 1n + BigInt(at % 3));
   const picked = checkpoints.at(-1 - (at % Math.max(1, checkpoints.length)));
@@ -208,7 +208,7 @@ describe('I0: pages change no decision and no answer', () => {
 /** A catalog of many commits. */
 function grown(count: number, max: number): PagedCatalog {
   const paged = new PagedCatalog(max);
-  paged.decide({ kind: 'takeover', attempt: 'a', attemptDrawn: false, worldSize: 1, id: 't' });
+  paged.decide({ kind: 'takeover', attempt: 'a', attemptDrawn: false, worldSize: 1, reason: '', id: 't' });
   for (let version = 0; version < count; version++) {
     paged.decide({ ...commitOf(paged.state, BigInt(version)), id: `c${version}` });
   }
@@ -264,7 +264,7 @@ describe('sizes', () => {
       Array.from({ length: 400 }, (_, index) => [`${'m'.repeat(200)}${index}`, 1]),
     );
     const paged = new PagedCatalog(1024);
-    paged.decide({ kind: 'takeover', attempt: 'a', attemptDrawn: false, worldSize: 1, id: 't' });
+    paged.decide({ kind: 'takeover', attempt: 'a', attemptDrawn: false, worldSize: 1, reason: '', id: 't' });
     for (let version = 0; version < 40; version++) {
       const commit = { ...commitOf(paged.state, BigInt(version)), metrics: large };
       paged.decide({ ...commit, id: `c${version}` } as Txn);
@@ -277,7 +277,7 @@ describe('sizes', () => {
 
 test('what checkpoints are annotated with counts: an entry and a page stay small however much it is', () => {
   const paged = new PagedCatalog(1024);
-  paged.decide({ kind: 'takeover', attempt: 'a', attemptDrawn: false, worldSize: 1, id: 't' });
+  paged.decide({ kind: 'takeover', attempt: 'a', attemptDrawn: false, worldSize: 1, reason: '', id: 't' });
   const metadata = { note: 'x'.repeat(4000) };
   for (let version = 0n; version < 400n; version++) {
     const commit = commitOf(paged.state, version);

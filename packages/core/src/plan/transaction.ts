@@ -23,6 +23,8 @@ export interface Takeover {
    */
   readonly attemptDrawn: boolean;
   readonly worldSize: number;
+  /** A fork or a mirror names its source here; empty otherwise. */
+  readonly reason: string;
 }
 
 export interface Register extends InEpoch {

@@ -89,6 +89,8 @@ interface Joining {
   readonly attempt: Attempt;
   readonly writer: WriterPosition;
   readonly life?: string | undefined;
+  /** Recorded with the takeover. */
+  readonly reason?: string | undefined;
   /** Throws if there is no reason to join. Called before the run is taken over. */
   readonly check?: ((state: State) => void) | undefined;
   readonly signal: AbortSignal | undefined;
@@ -105,7 +107,7 @@ export function join(run: RunContext, joining: Joining): Promise<Membership> {
 
 async function joinAs(
   run: RunContext,
-  { attempt, writer, life, check, signal, onVoided }: Joining,
+  { attempt, writer, life, reason = '', check, signal, onVoided }: Joining,
   done: string[],
 ): Promise<Membership> {
   const { clock, settings } = run;
@@ -124,7 +126,7 @@ async function joinAs(
           await assertOwnEntries(run, head, until);
           await assertNotOutlived(run, head, until);
         }
-        tookOver = await takeOver(run, { head, attempt, writer, signal: until });
+        tookOver = await takeOver(run, { head, attempt, writer, reason, signal: until });
         if (tookOver) done.push(`attempt "${attempt.id}" took the run over`);
         continue; // whatever the outcome: only a fresh read shows which attempt owns the epoch
       }
@@ -169,9 +171,9 @@ function checkWorldSize(head: Head, attempt: Attempt, writer: WriterPosition): v
 
 async function takeOver(
   run: RunContext,
-  options: { head: Head; attempt: Attempt; writer: WriterPosition; signal: AbortSignal },
+  options: { head: Head; attempt: Attempt; writer: WriterPosition; reason: string; signal: AbortSignal },
 ): Promise<boolean> {
-  const { head, attempt, writer, signal } = options;
+  const { head, attempt, writer, reason, signal } = options;
   const { takeover } = attempt;
   if (isPastAttempt(head.state, attempt.id)) throw fencedAttempt(run, head, attempt);
   const runId = head.runId || (await ensureRun(run, signal));
@@ -182,6 +184,7 @@ async function takeOver(
       attempt: attempt.id,
       attemptDrawn: attempt.isDrawn,
       worldSize: writer.count,
+      reason,
     },
     // The catalog remembers an attempt that was given, so each append may start anew.
     { runId, head, signal, ...(attempt.isDrawn && { memory: takeover }) },

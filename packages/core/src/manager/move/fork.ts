@@ -24,6 +24,7 @@ export async function fork(
   const versions = [id.version];
   const { copied, skipped } = await mirror(source, target, {
     ...{ versions, signal, caller, onProgress },
+    reason: `fork of version ${id.version} (lineage ${id.lineage}) of ${source.store.uri}`,
     assertTarget, // checked again: another fork may have begun the run meanwhile
   });
   const [copy] = copied;

@@ -16,6 +16,7 @@ import {
   missingAnnotation,
   selectForMirror,
 } from '../../plan/mirror.ts';
+import { boundedReason } from '../../plan/reason.ts';
 import { findById, findByVersion } from '../../plan/state.ts';
 import type { Head } from '../catalog/index.ts';
 import {
@@ -36,6 +37,8 @@ interface Mirror extends MirrorOptions {
   readonly signal: AbortSignal;
   /** The signal that the caller gave. */
   readonly caller: AbortSignal | undefined;
+  /** Recorded where the copy takes the target over. */
+  readonly reason: string;
   /**
    * Throws if the target cannot be copied to. Called after joining the target: from then on no
    * other mirror commits there.
@@ -268,6 +271,7 @@ class Mirroring {
     const joining = {
       attempt: newAttempt(run, id, false),
       writer: { index: 0, count: worldSize },
+      reason: boundedReason(this.#options.reason),
       signal,
     };
     this.#membership = await joinToSave(join(run, joining));

@@ -3,6 +3,7 @@
 import type { CheckpointId } from '../../contract/checkpoint-facts.ts';
 import type { LogEntry, LogOptions } from '../../contract/run-manager.ts';
 import { type CatalogEntry, idEquals } from '../../format/index.ts';
+import { mirrorOriginOf } from '../../plan/mirror.ts';
 import { compareCommits } from '../../plan/pages.ts';
 import { FIRST_SEQ } from '../../plan/rebuild.ts';
 import { countCheckpoints } from '../../plan/state.ts';
@@ -74,5 +75,7 @@ function logEntry({ seq, transaction, state }: CatalogEntry): LogEntry {
   const process = { host, pid };
   const about = checkpoint ? [checkpoint] : checkpoints;
   const { count: versionCount } = countCheckpoints(state);
-  return { seq, kind, checkpoints: about, versionCount, lineage, epoch, attempt, reason, process, atMs };
+  const copyOf = mirrorOriginOf(attempt);
+  const who = { lineage, epoch, attempt, copyOf, reason, process };
+  return { seq, kind, checkpoints: about, versionCount, ...who, atMs };
 }
