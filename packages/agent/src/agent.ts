@@ -146,8 +146,9 @@ export class Agent {
       place,
       stage: this.stage,
       rules: this.config,
-      open: (files) => {
-        const { attempt, life, index, count, retention } = join;
+      open: async (files) => {
+        const { attempt, life, index, count } = join;
+        const retention = await this.#rulesOf(join, place);
         return this.#open(join.uri, { files, attempt, life, writer: { index, count }, retention });
       },
       onSave: (job) => this.#note(join.uri, job),
@@ -319,10 +320,7 @@ export class Agent {
     return openCheckpointManager(run.uri, {
       ...options,
       // The configuration decides: a trainer must not retire what others keep.
-      retention:
-        run.retention ??
-        // Readers bring no rules, so no store is opened to compare places.
-        (options.retention && (await this.#hasOwnRules(run.uri)) ? undefined : options.retention),
+      retention: run.retention ?? options.retention,
       env: this.#env,
       memory: this.#memory,
       throttle: this.#throttle,
@@ -332,17 +330,19 @@ export class Agent {
   }
 
   /**
-   * An alias with rules may be of the same run, under another form of its URI. The run then keeps
-   * the rules that it has.
+   * Those that a trainer brings. An alias with rules may be of the same run, under another form of
+   * its URI. The run then keeps the rules that it has.
    */
-  async #hasOwnRules(uri: string): Promise<boolean> {
+  async #rulesOf(
+    { retention }: WriterRecord,
+    place: string,
+  ): Promise<WriterRecord['retention'] | undefined> {
     const { urisWithRules } = this.config;
-    if (urisWithRules.length === 0) return false;
-    const place = await runPlace(uri, this.#env);
+    if (retention === undefined || urisWithRules.length === 0) return retention;
     const places = await Promise.all(
       urisWithRules.map((each) => runPlace(each, this.#env).catch(() => null)),
     );
-    return places.includes(place);
+    return places.includes(place) ? undefined : retention;
   }
 
   #assertRunning(): void {
