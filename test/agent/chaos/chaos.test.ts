@@ -4,27 +4,43 @@ import { describe, expect, test } from 'vitest';
 import { LONG_COUNT } from '../../cloud/config.ts';
 import { pythonProgram } from '../../python/python-program.ts';
 import { describeWithPython } from '../../python/run-python.ts';
+import { describeOnS3 } from '../../servers/describe-on-s3.ts';
 import type { Told } from './job.ts';
 import { planOf } from './plan.ts';
 import type { Outcome } from './round.ts';
-import { playRounds } from './rounds.ts';
+import { playRounds, type Rounds } from './rounds.ts';
 import { breachesOf, type Facts, stagedByAll } from './verdict.ts';
 import type { WatchedProcess } from './watched-process.ts';
 
 const COUNT = LONG_COUNT === 0 ? 4 : Math.min(LONG_COUNT, 200);
+const S3_COUNT = LONG_COUNT === 0 ? 8 : COUNT;
 const ROUND_MS_MAX = 60_000;
+
+/** Rounds that broke a promise. */
+async function failedRounds(rounds: Omit<Rounds, 'python' | 'onOutcome'>) {
+  const failed: Outcome[] = [];
+  await playRounds({
+    ...{ ...rounds, python: await pythonProgram() },
+    onOutcome: (outcome) => {
+      if (outcome.breaches.length > 0) failed.push(outcome);
+    },
+  });
+  for (const { plan, history } of failed) console.log(JSON.stringify(plan), `\n${history.join('\n')}`);
+  return failed.map(({ plan, breaches }) => ({ seed: plan.seed, breaches }));
+}
 
 describeWithPython('an agent and its trainers, killed and frozen at random', () => {
   test(`${COUNT} rounds break no promise`, { timeout: COUNT * ROUND_MS_MAX }, async () => {
-    const failed: Outcome[] = [];
-    await playRounds({
-      ...{ firstSeed: 1, count: COUNT, lanes: 2, python: await pythonProgram() },
-      onOutcome: (outcome) => {
-        if (outcome.breaches.length > 0) failed.push(outcome);
-      },
+    expect(await failedRounds({ firstSeed: 1, count: COUNT, lanes: 2 })).toEqual([]);
+  });
+
+  describeOnS3('on S3', (server) => {
+    test(`${S3_COUNT} rounds break no promise`, { timeout: S3_COUNT * ROUND_MS_MAX }, async () => {
+      const { uri, env } = await server().newBucket();
+      // Other seeds than on the local directory.
+      const rounds = { firstSeed: 1001, count: S3_COUNT, lanes: 4, uri, env };
+      expect(await failedRounds(rounds)).toEqual([]);
     });
-    for (const { plan, history } of failed) console.log(JSON.stringify(plan), `\n${history.join('\n')}`);
-    expect(failed.map(({ plan, breaches }) => ({ seed: plan.seed, breaches }))).toEqual([]);
   });
 });
 

@@ -12,6 +12,8 @@ import { WatchedProcess } from './watched-process.ts';
 export interface MachineKind {
   readonly isInMemory: boolean;
   readonly bytesPerSecondMax: number | null;
+  /** Credentials for its agents. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
 }
 
 /** What an agent's log says, and what it prints. */
@@ -27,9 +29,11 @@ export class Machine {
   onLine: (line: AgentLine) => void = () => undefined;
   readonly #stageParent: string;
   readonly #config = join(this.directory, 'config.json');
+  readonly #env: Readonly<Record<string, string>>;
   #agent: WatchedProcess | undefined;
 
-  constructor({ isInMemory, bytesPerSecondMax }: MachineKind) {
+  constructor({ isInMemory, bytesPerSecondMax, env = {} }: MachineKind) {
+    this.#env = env;
     this.#stageParent = isInMemory ? mkdtempSync(join(MEMORY, 'holdfast-chaos-')) : this.directory;
     this.stage = join(this.#stageParent, 'stage');
     const limits = bytesPerSecondMax === null ? {} : { saveBytesPerSecondMax: bytesPerSecondMax };
@@ -46,7 +50,7 @@ export class Machine {
     const places = ['--socket', this.socket, '--stage', this.stage, '--config', this.#config];
     const ready = Promise.withResolvers<void>();
     const agent = new WatchedProcess([...HOLDFAST, 'agent', ...places, '--deadline', '2s'], {
-      env: {},
+      env: this.#env,
       onLine: (line) => {
         const said = parsed(line);
         if (said.event === 'ready') ready.resolve();

@@ -18,6 +18,8 @@ export interface Rounds {
   readonly python: string;
   /** A prefix of the URIs of the runs. Default: local directories. */
   readonly uri?: string | undefined;
+  /** Credentials for it. Default: those of this process. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
   readonly onOutcome: (outcome: Outcome) => void;
 }
 
@@ -28,14 +30,14 @@ export async function playRounds({ firstSeed, count, lanes, ...more }: Rounds): 
 
 async function playLane(
   plans: RoundPlan[],
-  { python, uri, onOutcome }: Pick<Rounds, 'python' | 'uri' | 'onOutcome'>,
+  { python, uri, env, onOutcome }: Pick<Rounds, 'python' | 'uri' | 'env' | 'onOutcome'>,
 ): Promise<void> {
   const machines = new Map<string, Machine>();
   try {
     for (let plan = plans.shift(); plan !== undefined; plan = plans.shift()) {
       const { seed, isInMemory, bytesPerSecondMax } = plan;
       const kind = JSON.stringify([isInMemory, bytesPerSecondMax]);
-      const machine = machines.get(kind) ?? new Machine({ isInMemory, bytesPerSecondMax });
+      const machine = machines.get(kind) ?? new Machine({ isInMemory, bytesPerSecondMax, env });
       machines.set(kind, machine);
       const runUri = uri === undefined ? localRun(machine, seed) : below(uri, `seed-${seed}`);
       onOutcome(await playRound(plan, { machine, uri: runUri, python, slackMs: SLACK_MS }));
