@@ -115,6 +115,7 @@ const CALLS: readonly Row[] = [
         replace: FLAG,
         from: OPTIONAL,
         prefix: [...OPTIONAL, 'empty', 'space'],
+        layout: OPTIONAL,
         also: LIST,
         fileBytesMax: OPTIONAL,
       },

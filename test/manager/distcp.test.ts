@@ -1,6 +1,6 @@
 /** Checkpoints that PyTorch has saved by DCP's own writer: see test/golden/dcp/make.py. */
 
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -59,6 +59,22 @@ test.each(['', 'state/fsdp/'])('tensors of two ranks are joined (below "%s")', a
       none: { dtype: 'F32', shape: [0, 3], bytes: Buffer.alloc(0) },
     },
   ]);
+});
+
+test('tensors that were exported as distcp are exported from there', async () => {
+  const { files } = await exported(await saved(), { prefix: 'model.', layout: 'distcp', fileBytesMax: 40 });
+  const names = ['__0_0.distcp', '__0_1.distcp', '.metadata'];
+  expect(files.map(({ name }) => name)).toEqual(names);
+  const read = names.map(async (name) => [name, await readFile(join(to, name))] as const);
+  const again = Object.fromEntries(await Promise.all(read));
+  expect(files.map(({ sizeBytes }) => sizeBytes)).toEqual(names.map((name) => again[name]?.byteLength));
+  const direct = join(root, 'direct');
+  await rm(to, { recursive: true });
+  await exported(await saved(), { prefix: 'model.' });
+  await rename(to, direct);
+  await exported(again, {});
+  const model = 'model.safetensors';
+  expect(await readFile(join(to, model))).toEqual(await readFile(join(direct, model)));
 });
 
 test('inspect shows the parts, and reads no .distcp file', async () => {

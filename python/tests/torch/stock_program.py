@@ -51,6 +51,10 @@ def main(directory: str) -> None:
         exported = load_file(f"{directory}/{layout}-exported/model.safetensors")
         compare(f"load_file of {layout}", exported, model)
 
+        whole["model"] = {name: torch.zeros_like(value) for name, value in model.items()}
+        dcp.load({"model": whole["model"]}, checkpoint_id=f"{directory}/{layout}-distcp")
+        compare(f"FileSystemReader of {layout}", whole["model"], model)
+
 
 def compare(reader: str, found: Tensors, expected: Tensors) -> None:
     assert found.keys() == expected.keys(), f"{reader}: {found.keys()}"

@@ -24,8 +24,8 @@ const index = value(
   parseWhole(0, SERVERS_MAX - 1),
 );
 const NAMINGS = ['code', 'document'] as const;
-const layout = value(
-  '--layout <names>',
+const naming = value(
+  '--names <names>',
   "code (the default): version-N and .ckpt, as in ElasticDL's code; document: version_N and .chkpt, as in its design",
   parseChoice(NAMINGS),
   NAMINGS,
@@ -42,7 +42,7 @@ export const elasticdlRepartition: Command = {
     'that has only such files; --replace=everything replaces any, after it has asked (or with --apply).\n' +
     'With --index it writes the file of one server, complete or not at all; ElasticDL needs all M in the directory.',
   operands: 'FROM [OUT] --to M',
-  options: [to, index, layout, checkpointOrLatest, form, ...REPLACE_OPTIONS, numbering, buffer],
+  options: [to, index, naming, checkpointOrLatest, form, ...REPLACE_OPTIONS, numbering, buffer],
   examples: [
     'holdfast elasticdl repartition ./checkpoint_dir ./checkpoint_dir_8 --to 8',
     'holdfast elasticdl repartition "file://$PWD/run" ./ckpt --to 3 --version 100',
@@ -84,7 +84,7 @@ function wantedShards(call: Call): Omit<Division, 'directory'> {
       `servers count from 0, so the last one is ${count - 1}`,
     ]);
   }
-  return { count, index: only, naming: call.get(layout) ?? 'code' };
+  return { count, index: only, naming: call.get(naming) ?? 'code' };
 }
 
 /** The version from its name, as ElasticDL reads it; otherwise from its files. */

@@ -56,7 +56,14 @@ test('its JSON has the documented names', async () => {
   });
 });
 
+test('writes the layout of DCP', async () => {
+  const options = ['--layout', 'distcp', '--prefix', 'model.'];
+  expect(await cli('export', URI, place('d'), ...options)).toMatchObject({ code: 0 });
+  expect((await readdir(place('d'))).sort()).toEqual(['.metadata', '__0_0.distcp']);
+});
+
 test.each<[string, string[], number, RegExp]>([
+  ['an unknown layout', ['--layout', 'hf'], 2, /--layout: "hf" is not one of safetensors, distcp/],
   [
     'no tensor below the prefix',
     ['--prefix', 'x.'],

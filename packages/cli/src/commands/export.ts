@@ -15,7 +15,7 @@ import { takeUriFirst } from '../operands.ts';
 import { value, valueList } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import { confirmedReplace, fillingHeadline, REPLACE_OPTIONS } from '../replace-option.ts';
-import { parseSize } from '../values.ts';
+import { parseChoice, parseSize } from '../values.ts';
 
 const asText = (text: string) => text;
 const prefix = value(
@@ -33,6 +33,13 @@ const also = valueList(
   'copy these files too, such as config.json or "tokenizer*"; may be repeated',
   asText,
 );
+const LAYOUTS = ['safetensors', 'distcp'] as const;
+const layout = value(
+  '--layout <name>',
+  'safetensors: for Hugging Face libraries; distcp: for torch.distributed.checkpoint; default safetensors',
+  parseChoice(LAYOUTS),
+  LAYOUTS,
+);
 const fileSize = value(
   '--file-size <size>',
   'begin a new file when one has tensors of this size; default 5GiB',
@@ -42,20 +49,22 @@ const fileSize = value(
 export const exportCommand: Command = {
   name: 'export',
   group: 'Save and restore',
-  summary: 'Write the tensors of a checkpoint as a model that Hugging Face libraries load',
+  summary: 'Write the tensors of a checkpoint as files that Hugging Face libraries or PyTorch load',
   description:
     'Tensors that ranks have saved in parts, as distributed checkpoints of PyTorch are, are joined; types and bytes stay. ' +
     'Reads *.safetensors files, and *.distcp files with their .metadata, and writes model.safetensors, or model-00001-of-0000N.safetensors and their index. ' +
+    'With --layout distcp it writes __0_0.distcp and so on, and .metadata. ' +
     'Every byte is verified, and DIR appears complete or not at all, as for restore. ' +
     'The tables of ElasticDL: holdfast elasticdl export.',
   operands: 'URI DIR',
   options: [
-    ...[checkpointOrLatest, prefix, from, also, fileSize],
+    ...[checkpointOrLatest, layout, prefix, from, also, fileSize],
     ...[...REPLACE_OPTIONS, concurrency, workers, buffer],
   ],
   examples: [
     'holdfast export "file://$PWD/run" ./model',
     'holdfast export "file://$PWD/run" ./model --version 1200 --prefix model. --also config.json',
+    'holdfast export "file://$PWD/run" ./weights --layout distcp',
   ],
   isSilentWhenQuiet: true,
   run: runExport,
@@ -74,6 +83,7 @@ async function runExport(call: Call): Promise<CommandResult> {
         version: givenVersion(call),
         to: directory,
         replace,
+        layout: call.get(layout),
         prefix: call.get(prefix),
         from: call.get(from),
         also: call.get(also),

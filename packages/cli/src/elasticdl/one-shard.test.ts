@@ -99,10 +99,10 @@ describe('--index', () => {
   });
 });
 
-describe('--layout', () => {
+describe('--names', () => {
   test('document: the names of the design document, which are read back', async () => {
     const out = newOut();
-    const { code, stdout } = await repartition(root, out, '--to', '2', '--layout', 'document');
+    const { code, stdout } = await repartition(root, out, '--to', '2', '--names', 'document');
     expect([code, stdout.trimEnd().endsWith(join(out, 'version_100'))]).toEqual([0, true]);
     const names = ['variables-0-of-2.chkpt', 'variables-1-of-2.chkpt'];
     expect((await readdir(join(out, 'version_100'))).sort()).toEqual(names);
@@ -117,16 +117,16 @@ describe('--layout', () => {
 
   test('with --index too; another word is refused with 2', async () => {
     const out = newOut();
-    await repartition(root, out, '--to', '2', '--index', '1', '--layout', 'document');
+    await repartition(root, out, '--to', '2', '--index', '1', '--names', 'document');
     expect(await readdir(join(out, 'version_100'))).toEqual(['variables-1-of-2.chkpt']);
     await refused(
       2,
-      '--layout: "seed" is not one of code, document',
+      '--names: "seed" is not one of code, document',
       root,
       newOut(),
       '--to',
       '2',
-      '--layout',
+      '--names',
       'seed',
     );
   });

@@ -22,6 +22,12 @@ export interface ExportTensorsOptions extends WaitOptions {
    * `model.head.bias` becomes `head.bias`. Default: all, with their names.
    */
   prefix?: string | undefined;
+  /**
+   * `safetensors`: as Hugging Face's libraries read them. `distcp`: as the `FileSystemReader` of
+   * `torch.distributed.checkpoint` reads them, without the objects that are no tensors. Default:
+   * `safetensors`.
+   */
+  layout?: 'safetensors' | 'distcp' | undefined;
   /** Files of the checkpoint to copy as they are, such as `config.json`: globs. Default: none. */
   also?: readonly string[] | undefined;
   /**
@@ -36,14 +42,15 @@ export interface ExportTensorsResult {
   readonly tensorCount: number;
   /** Sum over all files. */
   readonly sizeBytes: number;
-  /** Those with tensors, the index if there are several, and the copied ones. */
+  /** Those with tensors, the index if the layout has one, and the copied ones. */
   readonly files: readonly { readonly name: string; readonly sizeBytes: number }[];
 }
 
 export interface ExportCalls {
   /**
    * Writes the tensors of a version as Hugging Face's libraries read them: as `model.safetensors`,
-   * or as `model-00001-of-00002.safetensors` and so on with `model.safetensors.index.json`. Tensors
+   * or as `model-00001-of-00002.safetensors` and so on with `model.safetensors.index.json`. With the
+   * layout `distcp`, as PyTorch's DCP reads them: `__0_0.distcp` and so on with `.metadata`. Tensors
    * that several ranks have saved in parts, such as those of PyTorch's distributed checkpoints, are
    * joined. Types and bytes stay as they are. Reads safetensors files, and the `.distcp` files of
    * `torch.distributed.checkpoint` by the `.metadata` beside them. No pickle is executed.
@@ -54,7 +61,7 @@ export interface ExportCalls {
    * `NotFound`: there is no such version, no tensor matches, or a glob of `also` matches no file.
    * `InvalidArgument`: a file is not in its format, two files have tensors of one name, or parts do
    * not make a whole. `Unsupported`: parts that are not in C order, or whose elements are no whole
-   * bytes. `Corrupt`: bytes do not match their record. `TargetExists`, `StorageFull`, `Denied`: as
+   * bytes, or a type that the layout does not have. `Corrupt`: bytes do not match their record. `TargetExists`, `StorageFull`, `Denied`: as
    * `restore`.
    */
   exportTensors(options: ExportTensorsOptions): Promise<ExportTensorsResult>;

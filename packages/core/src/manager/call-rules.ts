@@ -213,6 +213,7 @@ export const CALL_RULES = {
     replace,
     from: optional(someOf(text)),
     prefix: optional(anyText),
+    layout: optional(oneOf('safetensors', 'distcp')),
     also: optional(listOf(text)),
     fileBytesMax: optional(wholeNumber(1, Number.MAX_SAFE_INTEGER)),
   }),

@@ -7,37 +7,13 @@
 import { areCounts } from './bounded-json.ts';
 import { PickledDictionary, PickledName, PickledObject, PickleProblem, readPickle } from './pickle.ts';
 import { tensorBytes } from './safetensors-dtypes.ts';
+import { dtypeOfTorch } from './torch-dtypes.ts';
 
 /** A pickle may name one list of parts many times. A part takes some 300 bytes of memory. */
 const PARTS_MAX = 65_536;
 /** Limit for the names of all parts together. A result repeats the name for each part. */
 const NAMES_CHARS_MAX = 8 * 1024 * 1024;
 const DIMENSIONS_MAX = 64;
-
-/** Names of the safetensors format for those of PyTorch. */
-const DTYPES: ReadonlyMap<string, string> = new Map(
-  Object.entries({
-    float64: 'F64',
-    float32: 'F32',
-    float16: 'F16',
-    bfloat16: 'BF16',
-    int64: 'I64',
-    int32: 'I32',
-    int16: 'I16',
-    int8: 'I8',
-    uint64: 'U64',
-    uint32: 'U32',
-    uint16: 'U16',
-    uint8: 'U8',
-    bool: 'BOOL',
-    complex64: 'C64',
-    float8_e4m3fn: 'F8_E4M3',
-    float8_e5m2: 'F8_E5M2',
-    float8_e4m3fnuz: 'F8_E4M3FNUZ',
-    float8_e5m2fnuz: 'F8_E5M2FNUZ',
-    float8_e8m0fnu: 'F8_E8M0',
-  }),
-);
 
 /** A part of a tensor. The file holds it as `torch.save` writes it. */
 export interface ArchivedPart {
@@ -130,8 +106,7 @@ function dtypeOf(properties: unknown): string {
   const state = isOf(properties, 'TensorProperties') ? (properties as PickledObject).state : undefined;
   const dtype = Array.isArray(state) ? state[0] : undefined;
   if (!(dtype instanceof PickledName)) throw notDcp('TensorProperties');
-  const name = dtype.name.replace(/^torch\./, '');
-  return DTYPES.get(name) ?? name;
+  return dtypeOfTorch(dtype.name.replace(/^torch\./, ''));
 }
 
 /** A `torch.Size`, which is a call with a tuple. */

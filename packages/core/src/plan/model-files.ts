@@ -6,59 +6,33 @@
 
 import { shown } from '../contract/checks.ts';
 import type { JoinedTensor } from './joined-tensors.ts';
-import { layOutSafetensors, type SafetensorsLayout } from './safetensors-layout.ts';
+import { layOutSafetensors } from './safetensors-layout.ts';
+import { groupsBySize, type TensorFile, type TensorFiles } from './tensor-files.ts';
 
-export const INDEX_NAME = 'model.safetensors.index.json';
+const INDEX_NAME = 'model.safetensors.index.json';
 /** Without it `transformers` refuses a file. */
 const METADATA = { format: 'pt' };
 /** Tensors that begin at a page can be written past the page cache, and mapped into memory. */
 const PAGE_BYTES = 4096;
 
-export interface ModelFile {
-  readonly name: string;
-  readonly layout: SafetensorsLayout;
-  /** By their names in the file. */
-  readonly tensors: ReadonlyMap<string, JoinedTensor>;
-}
-
-export interface ModelFiles {
-  readonly files: readonly ModelFile[];
-  /** JSON; `undefined`: there is one file, which needs none. */
-  readonly index: string | undefined;
-}
-
 /** `InvalidArgument`: as `layOutSafetensors`. */
-export function planModelFiles(tensors: readonly JoinedTensor[], fileBytesMax: number): ModelFiles {
-  const groups = grouped(tensors, fileBytesMax);
-  const files = groups.map((group, at): ModelFile => {
-    const layout = layOutSafetensors(
-      group.map(({ name, dtype, shape, sizeBytes }) => {
-        return { name, dtype, shape, sizeBytes, what: `tensor ${shown(name)}` };
-      }),
-      METADATA,
-      PAGE_BYTES,
-    );
-    return {
-      name: nameOf(at, groups.length),
-      layout,
-      tensors: new Map(group.map((each) => [each.name, each])),
-    };
-  });
+export function planModelFiles(tensors: readonly JoinedTensor[], fileBytesMax: number): TensorFiles {
+  const groups = groupsBySize(tensors, fileBytesMax);
+  const files = groups.map((group, at) => modelFile(nameOf(at, groups.length), group));
   return { files, index: files.length > 1 ? indexOf(files) : undefined };
 }
 
-function grouped(tensors: readonly JoinedTensor[], fileBytesMax: number): JoinedTensor[][] {
-  const groups: JoinedTensor[][] = [[]];
-  let sizeBytes = 0;
-  for (const tensor of tensors) {
-    if (sizeBytes > 0 && sizeBytes + tensor.sizeBytes > fileBytesMax) {
-      groups.push([]);
-      sizeBytes = 0;
-    }
-    groups.at(-1)?.push(tensor);
-    sizeBytes += tensor.sizeBytes;
-  }
-  return groups;
+function modelFile(name: string, group: readonly JoinedTensor[]): TensorFile {
+  const { header, sizeBytes, tensors } = layOutSafetensors(
+    group.map((tensor) => ({ ...tensor, what: `tensor ${shown(tensor.name)}` })),
+    METADATA,
+    PAGE_BYTES,
+  );
+  const byName = new Map(group.map((tensor) => [tensor.name, tensor]));
+  const placed = tensors.map((place) => {
+    return { tensor: byName.get(place.name) as JoinedTensor, offsetBytes: place.offsetBytes };
+  });
+  return { name, sizeBytes, tensors: placed, frames: () => [{ offsetBytes: 0, bytes: header }] };
 }
 
 function nameOf(at: number, count: number): string {
@@ -67,13 +41,13 @@ function nameOf(at: number, count: number): string {
   return `model-${digits(at + 1)}-of-${digits(count)}.safetensors`;
 }
 
-function indexOf(files: readonly ModelFile[]): string {
-  const tensors = files.flatMap(({ name: file, layout }) =>
-    layout.tensors.map((tensor) => ({ ...tensor, file })),
+function indexOf(files: readonly TensorFile[]) {
+  const placed = files.flatMap(({ name: file, tensors }) =>
+    tensors.map(({ tensor: { name, sizeBytes } }) => ({ name, sizeBytes, file })),
   );
   const document = {
-    metadata: { total_size: tensors.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) },
-    weight_map: Object.fromEntries(tensors.map(({ name, file }) => [name, file])),
+    metadata: { total_size: placed.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) },
+    weight_map: Object.fromEntries(placed.map(({ name, file }) => [name, file])),
   };
-  return `${JSON.stringify(document, null, 2)}\n`;
+  return { name: INDEX_NAME, bytes: Buffer.from(`${JSON.stringify(document, null, 2)}\n`) };
 }

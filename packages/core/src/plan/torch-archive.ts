@@ -8,18 +8,18 @@ import { areCounts } from './bounded-json.ts';
 import { PickledObject, PickledReference, PickleProblem, readPickle } from './pickle.ts';
 
 // Signatures and sizes of the records of a ZIP file. `64` marks those for large archives.
-const END = 0x06054b50;
+export const END = 0x06054b50;
 const END_BYTES = 22;
-const END_64_LOCATOR = 0x07064b50;
+export const END_64_LOCATOR = 0x07064b50;
 const END_64_LOCATOR_BYTES = 20;
-const END_64 = 0x06064b50;
-const ENTRY = 0x02014b50;
+export const END_64 = 0x06064b50;
+export const ENTRY = 0x02014b50;
 const ENTRY_BYTES = 46;
-const LOCAL = 0x04034b50;
+export const LOCAL = 0x04034b50;
 export const LOCAL_BYTES = 30;
-const EXTRA_64 = 1;
+export const EXTRA_64 = 1;
 /** In a field of 32 bits: the value is in a field of 64 bits elsewhere. */
-const IN_64 = 0xffffffff;
+export const IN_64 = 0xffffffff;
 
 /** A file in the archive. */
 export interface ArchivedFile {

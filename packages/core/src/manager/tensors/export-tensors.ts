@@ -1,4 +1,4 @@
-/** Writes the tensors of a checkpoint as the files of a model. */
+/** Writes the tensors of a checkpoint as files of another layout. */
 
 import { atATime } from '../../contract/at-a-time.ts';
 import { shown } from '../../contract/checks.ts';
@@ -7,20 +7,29 @@ import type { ExportTensorsOptions, ExportTensorsResult } from '../../contract/e
 import type { RandomSource, RestoreTarget } from '../../contract/files.ts';
 import { compareUtf8 } from '../../contract/object-key.ts';
 import type { FileRecord } from '../../format/index.ts';
+import { planDistcpFiles } from '../../plan/distcp-layout.ts';
 import { type FoundTensor, type JoinedTensor, joinTensors } from '../../plan/joined-tensors.ts';
-import { INDEX_NAME, type ModelFiles, planModelFiles } from '../../plan/model-files.ts';
+import { planModelFiles } from '../../plan/model-files.ts';
+import type { TensorFiles } from '../../plan/tensor-files.ts';
 import { openTarget, withLeasedManifest } from '../read/index.ts';
 import { readSlices } from '../records/index.ts';
 import { plannedEvent, type RunContext, readRun, transferOptions } from '../run/index.ts';
 import { placeOfPart } from './distcp-files.ts';
 import { type Found, findTensors, nothingFound } from './find-tensors.ts';
-import { writeModelFile } from './write-model-file.ts';
+import { writeTensorFile } from './write-tensor-file.ts';
 
 /** Each reads the two ends of an archive. */
 const PLACES_AT_ONCE = 16;
 /** About the limit of Hugging Face's tools, which is 5 GB. */
 const FILE_BYTES_MAX = 5 * 1024 ** 3;
 const NAMES_TOLD_MAX = 5;
+
+type Layout = NonNullable<ExportTensorsOptions['layout']>;
+
+const PLANNERS: Readonly<Record<Layout, typeof planModelFiles>> = {
+  safetensors: planModelFiles,
+  distcp: planDistcpFiles,
+};
 
 type Options = ExportTensorsOptions & { readonly signal: AbortSignal };
 
@@ -37,13 +46,11 @@ export async function exportTensors(run: RunContext, options: Options): Promise<
     );
     try {
       const tensors = joinTensors(await withPlaces(chosen, sources), chosen.shapes);
-      const model = planModelFiles(
-        withoutPrefix(tensors, bounded.prefix),
-        options.fileBytesMax ?? FILE_BYTES_MAX,
-      );
-      const files = filesOf(model, found.copied);
+      const plan = PLANNERS[options.layout ?? 'safetensors'];
+      const made = plan(withoutPrefix(tensors, bounded.prefix), options.fileBytesMax ?? FILE_BYTES_MAX);
+      const files = filesOf(made, found.copied);
       options.onProgress?.(plannedEvent(id.version, files));
-      await writeAll(run, { model, sources, copied: found.copied }, bounded);
+      await writeAll(run, { made, sources, copied: found.copied }, bounded);
       const sizeBytes = files.reduce((sum, file) => sum + file.sizeBytes, 0);
       return { id, tensorCount: tensors.length, sizeBytes, files };
     } finally {
@@ -82,9 +89,9 @@ async function withPlaces({ tensors, archived }: Tensors, sources: Sources): Pro
 }
 
 /** `InvalidArgument`: two files would have one name. */
-function filesOf({ files, index }: ModelFiles, copied: readonly FileRecord[]) {
-  const made = files.map(({ name, layout }) => ({ name, sizeBytes: layout.sizeBytes }));
-  if (index !== undefined) made.push({ name: INDEX_NAME, sizeBytes: Buffer.byteLength(index) });
+function filesOf({ files, index }: TensorFiles, copied: readonly FileRecord[]) {
+  const made = files.map(({ name, sizeBytes }) => ({ name, sizeBytes }));
+  if (index) made.push({ name: index.name, sizeBytes: index.bytes.byteLength });
   const twice = copied.find(({ name }) => made.some((file) => file.name === name));
   if (!twice) return [...made, ...copied.map(({ name, sizeBytes }) => ({ name, sizeBytes }))];
   const why = `${shown(twice.name)} would be copied, and the export writes a file of this name; choose other files to copy`;
@@ -94,16 +101,16 @@ function filesOf({ files, index }: ModelFiles, copied: readonly FileRecord[]) {
 type Sources = ReadonlyMap<string, RandomSource>;
 
 interface Work {
-  readonly model: ModelFiles;
+  readonly made: TensorFiles;
   readonly sources: Sources;
   readonly copied: readonly FileRecord[];
 }
 
-async function writeAll(run: RunContext, { model, sources, copied }: Work, options: Options): Promise<void> {
+async function writeAll(run: RunContext, { made, sources, copied }: Work, options: Options): Promise<void> {
   const target = await openTarget(run, options);
   try {
-    for (const file of model.files) await writeModelFile(target, file, { sources, ...options });
-    if (model.index !== undefined) await writeText(target, INDEX_NAME, model.index);
+    for (const file of made.files) await writeTensorFile(target, file, { sources, ...options });
+    if (made.index) await writeWhole(target, made.index);
     const items = copied.map((file) => {
       const { name, sizeBytes } = file;
       return { file, sink: () => target.open({ name, sizeBytes }) };
@@ -121,8 +128,10 @@ async function allUnchanged(sources: Iterable<RandomSource>): Promise<void> {
   for (const source of sources) await source.assertUnchanged();
 }
 
-async function writeText(target: RestoreTarget, name: string, text: string): Promise<void> {
-  const bytes = Buffer.from(text);
+async function writeWhole(
+  target: RestoreTarget,
+  { name, bytes }: { readonly name: string; readonly bytes: Uint8Array },
+): Promise<void> {
   const sink = await target.open({ name, sizeBytes: bytes.byteLength });
   await sink.writeAt(0, bytes);
   await sink.close();

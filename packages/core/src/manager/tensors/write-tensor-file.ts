@@ -9,8 +9,8 @@ import { throwIfAborted } from '../../contract/errors.ts';
 import type { RandomSink, RandomSource, RestoreTarget } from '../../contract/files.ts';
 import type { ProgressEvent } from '../../contract/progress.ts';
 import type { JoinedTensor, TensorPart } from '../../plan/joined-tensors.ts';
-import type { ModelFile } from '../../plan/model-files.ts';
 import { countBefore, runsOf } from '../../plan/tensor-bands.ts';
+import type { TensorFile } from '../../plan/tensor-files.ts';
 import { allocate } from '../../workers/index.ts';
 
 /** Two bands are in memory for each of those at once: as they are read, and as they are written. */
@@ -33,19 +33,20 @@ interface Band {
   readonly end: number;
 }
 
-export async function writeModelFile(
+export async function writeTensorFile(
   target: RestoreTarget,
-  { name, layout, tensors }: ModelFile,
+  { name, sizeBytes: totalBytes, tensors, frames }: TensorFile,
   { sources, signal, onProgress }: WriteOptions,
 ): Promise<void> {
-  const totalBytes = layout.sizeBytes;
   const sink = await target.open({ name, sizeBytes: totalBytes });
-  await sink.writeAt(0, layout.header);
+  let doneBytes = 0;
+  for (const { offsetBytes, bytes } of frames()) {
+    throwIfAborted(signal);
+    await sink.writeAt(offsetBytes, bytes);
+    doneBytes += bytes.byteLength;
+  }
   const memory = new Memory();
-  let doneBytes = layout.header.byteLength;
-  const bands = layout.tensors.flatMap((place) => [
-    ...bandsOf(tensors.get(place.name) as JoinedTensor, place.offsetBytes),
-  ]);
+  const bands = tensors.flatMap(({ tensor, offsetBytes }) => [...bandsOf(tensor, offsetBytes)]);
   await atATime(bands, BANDS_AT_ONCE, async (band) => {
     throwIfAborted(signal);
     const bandBytes = await writeBand(sink, band, { sources, memory });
