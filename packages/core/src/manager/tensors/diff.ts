@@ -8,7 +8,7 @@ import type { SafetensorsScan } from '../../plan/safetensors.ts';
 import { withLeasedManifest } from '../read/index.ts';
 import { readFiles } from '../records/index.ts';
 import { plannedEvent, type RunContext, readRun } from '../run/index.ts';
-import { scanTensors } from './scan-tensors.ts';
+import { HeaderReader, scanWithSums } from './scan-tensors.ts';
 
 export async function diff(
   run: RunContext,
@@ -48,12 +48,14 @@ class Comparing {
   readonly #run: RunContext;
   readonly #ids: readonly [CheckpointId, CheckpointId];
   readonly #options: Bounded;
+  readonly #headers: HeaderReader;
   bytesRead = 0;
 
   constructor(run: RunContext, ids: readonly [CheckpointId, CheckpointId], options: Bounded) {
     this.#run = run;
     this.#ids = ids;
     this.#options = options;
+    this.#headers = new HeaderReader(run);
   }
 
   /** Announces the files that are read whole, because that takes time. */
@@ -67,8 +69,9 @@ class Comparing {
     if (!mayHoldTensors(pair)) return fileDiff(pair, undefined);
     const scans: SafetensorsScan[] = [];
     for (const file of this.#namedFiles(pair)) {
-      const withSums = this.#options.tensors === true;
-      const { scan, bytesRead } = await scanTensors(this.#run, file, { ...this.#options, withSums });
+      const { scan, bytesRead } = this.#options.tensors
+        ? await scanWithSums(this.#run, file, this.#options)
+        : await this.#headers.read(file, this.#options);
       this.bytesRead += bytesRead;
       if (scan.problem !== undefined) {
         return fileDiff(pair, { note: `${file.name} is not read as safetensors: ${scan.problem}` });

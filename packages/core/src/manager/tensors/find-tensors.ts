@@ -11,10 +11,10 @@ import type { FoundTensor } from '../../plan/joined-tensors.ts';
 import { isSafetensors } from '../../plan/safetensors.ts';
 import type { RunContext } from '../run/index.ts';
 import { describedParts, isDistcp, isDistcpMetadata } from './distcp-files.ts';
-import { scanTensors } from './scan-tensors.ts';
+import { HeaderReader } from './scan-tensors.ts';
 import { isShapeRecord, readShapes, type Shapes } from './shape-record.ts';
 
-/** A header waits for the store, and may be large. */
+/** Each header waits for the store. */
 const FILES_AT_ONCE = 16;
 
 type Options = Pick<ExportTensorsOptions, 'from' | 'also'> & { readonly signal: AbortSignal };
@@ -43,7 +43,8 @@ export async function findTensors(
   const chosen = await chooseFiles(slices, options);
   const { from, signal } = options;
   const [distcp, safetensors] = partition([...chosen.records.values()], ({ name }) => isDistcp(name));
-  const read = await atATime(safetensors, FILES_AT_ONCE, (file) => tensorsIn(run, file, { signal }));
+  const headers = new HeaderReader(run);
+  const read = await atATime(safetensors, FILES_AT_ONCE, (file) => tensorsIn(headers, file, { signal }));
   const shapes = chosen.shapeRecord ? await readShapes(run, chosen.shapeRecord, { signal }) : new Map();
   // Holdfast checks when it saves that all parts are there; only a choice of files can lack some.
   if (shapes === null && from)
@@ -94,11 +95,11 @@ async function chooseFiles(
 }
 
 async function tensorsIn(
-  run: RunContext,
+  headers: HeaderReader,
   file: FileRecord,
   options: Pick<Options, 'signal'>,
 ): Promise<FoundTensor[]> {
-  const { scan } = await scanTensors(run, file, { ...options, withSums: false });
+  const { scan } = await headers.read(file, options);
   if (scan.problem === undefined)
     return [...scan.tensors].map(([name, tensor]) => ({ ...tensor, name, file: file.name }));
   throw notRead(file.name, `as safetensors: ${scan.problem}`);

@@ -14,9 +14,9 @@ import { withLeasedManifest } from '../read/index.ts';
 import { readSlices } from '../records/index.ts';
 import { type RunContext, readRun } from '../run/index.ts';
 import { describedParts, isDistcp, isDistcpMetadata } from './distcp-files.ts';
-import { scanTensors } from './scan-tensors.ts';
+import { HeaderReader } from './scan-tensors.ts';
 
-/** Reading a header is mostly waiting. More at once would hold too many large headers in memory. */
+/** Reading a header is mostly waiting. */
 const FILES_AT_ONCE = 16;
 
 export async function inspect(
@@ -25,12 +25,13 @@ export async function inspect(
 ): Promise<InspectResult> {
   await readRun(run, options.signal);
   return withLeasedManifest(run, { version, signal: options.signal }, async ({ id, manifest, signal }) => {
+    const headers = new HeaderReader(run);
     const files: InspectedFile[] = [];
     const metadata: FileRecord[] = [];
     let bytesRead = 0;
     for await (const { writer, files: records } of readSlices(run, manifest, { signal })) {
       const inspected = await atATime(records, FILES_AT_ONCE, async (record) => {
-        const found = await inspectFile(run, record, { ...options, signal });
+        const found = await inspectFile(headers, record, { ...options, signal });
         bytesRead += found.bytesRead;
         return { name: record.name, writer, sizeBytes: record.sizeBytes, ...found.said };
       });
@@ -49,12 +50,12 @@ export async function inspect(
 }
 
 async function inspectFile(
-  run: RunContext,
+  headers: HeaderReader,
   record: FileRecord,
   options: Omit<InspectOptions, 'version'> & { readonly signal: AbortSignal },
 ): Promise<{ readonly said: Pick<InspectedFile, 'tensors' | 'note'>; readonly bytesRead: number }> {
   if (!isSafetensors(record.name)) return { said: { tensors: null, note: '' }, bytesRead: 0 };
-  const { scan, bytesRead } = await scanTensors(run, record, { ...options, withSums: false });
+  const { scan, bytesRead } = await headers.read(record, options);
   if (scan.problem !== undefined)
     return { said: { tensors: null, note: `it is not read as safetensors: ${scan.problem}` }, bytesRead };
   const tensors = [...scan.tensors].map(([name, { crc32c: _, ...tensor }]) => ({ name, ...tensor }));
