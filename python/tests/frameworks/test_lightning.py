@@ -196,13 +196,19 @@ class Fitting(LightningCase):
         self.assertAlmostEqual(second[2], layer.weight.sum().item(), places=4)
         self.assertEqual(self.versions(), [2, 4, 6, 8])
 
-    def fit_sharded(self, size: int, run: str, epochs: int) -> list[Any]:
+    def test_a_rank_that_is_late_for_a_save_is_named_at_the_timeout(self) -> None:
+        name, why = self.fit_sharded(2, self.uri, 1, "5", "20")
+        self.assertEqual(name, "Incomplete")
+        self.assertRegex(why, r"\b1\b")
+        self.assertEqual(self.versions(), [2])
+
+    def fit_sharded(self, size: int, run: str, epochs: int, *more: str) -> list[Any]:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         ranks = [
             subprocess.Popen(
-                [sys.executable, "-m", sharded_fit.__name__, run, str(epochs)],
+                [sys.executable, "-m", sharded_fit.__name__, run, str(epochs), *more],
                 cwd=PYTHON_ROOT,
                 env={
                     **os.environ,
