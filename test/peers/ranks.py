@@ -14,6 +14,8 @@ from typing import Any, Callable, Optional
 import torch.distributed as dist
 
 SIZE = 2
+#: Processes that have not ended.
+_LIVING: set[int] = set()
 GROUP_SECONDS = 120.0
 
 
@@ -26,6 +28,7 @@ class Job:
         self._group_seconds = group_seconds
         self._directory = tempfile.mkdtemp(prefix="torture-")
         self.pids = [self._fork(work, rank, size) for rank in range(size)]
+        _LIVING.update(self.pids)
 
     def answers(self, seconds: float = 150.0) -> list[Any]:
         """Of each rank, when all have ended. ``killed``: it gave none."""
@@ -35,11 +38,8 @@ class Job:
                 if time.monotonic() > end:
                     os.kill(pid, signal.SIGKILL)
                 time.sleep(0.01)
+            _LIVING.discard(pid)
         return [self._read(rank) for rank in range(len(self.pids))]
-
-    def kill(self) -> None:
-        for pid in self.pids:
-            os.kill(pid, signal.SIGKILL)
 
     def _read(self, rank: int) -> Any:
         try:
@@ -69,6 +69,14 @@ class Job:
             traceback.print_exc()
         finally:
             os._exit(0)
+
+
+def end_all() -> None:
+    """Ends the ranks of jobs that were left."""
+    while _LIVING:
+        pid = _LIVING.pop()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def outcome(do: Callable[[], Any]) -> Any:

@@ -91,8 +91,8 @@ class Tool:
     def writer(self, step: int, **options: Any) -> Any:
         raise NotImplementedError
 
-    def save(self, step: int, value: float, **options: Any) -> None:
-        dcp.save(state_of(value), storage_writer=self.writer(step, **options))
+    def save(self, step: int, value: float, is_large: bool = False, **options: Any) -> None:
+        dcp.save(state_of(value, is_large), storage_writer=self.writer(step, **options))
 
     def async_save(self, step: int, value: float) -> Any:
         return dcp.async_save(state_of(value), storage_writer=self.writer(step))
@@ -100,8 +100,8 @@ class Tool:
     def reader(self, step: int) -> Any:
         raise NotImplementedError
 
-    def load(self, step: int) -> list[float]:
-        state = state_of(0)
+    def load(self, step: int, is_large: bool = False) -> list[float]:
+        state = state_of(0, is_large)
         dcp.load(state, storage_reader=self.reader(step))
         return values_in(state)
 
@@ -146,8 +146,8 @@ class Copied(Tool):
     def writer(self, step: int, **options: Any) -> Any:
         return FileSystemWriter(f"{self.local}/step-{step}", **options)
 
-    def save(self, step: int, value: float, **options: Any) -> None:
-        super().save(step, value, **options)
+    def save(self, step: int, value: float, is_large: bool = False, **options: Any) -> None:
+        super().save(step, value, is_large, **options)
         if torch.distributed.get_rank() == 0:
             self.copy(f"{self.local}/step-{step}/", f"{self.path(step)}/")
         torch.distributed.barrier()
@@ -179,14 +179,14 @@ class Holdfast(Tool):
     def writer(self, step: int, **options: Any) -> Any:
         raise NotImplementedError
 
-    def save(self, step: int, value: float, **options: Any) -> None:
-        hdcp.save(state_of(value), checkpoint_id=self.path(step))
+    def save(self, step: int, value: float, is_large: bool = False, **options: Any) -> None:
+        hdcp.save(state_of(value, is_large), checkpoint_id=self.path(step))
 
     def async_save(self, step: int, value: float) -> Any:
         return hdcp.async_save(state_of(value), checkpoint_id=self.path(step))
 
-    def load(self, step: int) -> list[float]:
-        state = state_of(0)
+    def load(self, step: int, is_large: bool = False) -> list[float]:
+        state = state_of(0, is_large)
         hdcp.load(state, checkpoint_id=self.path(step))
         return values_in(state)
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from ranks import Job, die, first_error, outcome
+from ranks import Job, die, end_all, first_error, outcome
 from s3torchconnector.dcp.s3_file_system import S3FileSystem
 from tools import S5CMD, Connector, Copied, Fsspec, Holdfast, Tool, patched, state_of
 from torch.distributed.checkpoint import _fsspec_filesystem, filesystem
@@ -40,6 +40,10 @@ _COMMIT_SECONDS = 30.0
 _HANG_SECONDS = 20.0
 #: Copies until one is cut.
 _TRIES = 10
+#: From the begin of an upload of 128 MiB until it is cut.
+_CUT_SECONDS = 0.2
+#: Limit for one failure of one tool.
+_CASE_SECONDS = 300
 
 
 class Verdict(NamedTuple):
@@ -107,9 +111,7 @@ def killed_at_the_end(tool: Tool) -> Verdict:
             patched(_FILE_SYSTEMS[type(tool)], "rename", die, nothing)
         tool.save(1, 2)
 
-    job = Job(work)
-    os.waitpid(job.pids[0], os.WNOHANG)
-    job.answers(20)
+    Job(work).answers(20)
     return judged(loaded(tool, tool.newest()), 2, 1)
 
 
@@ -157,10 +159,24 @@ def rank_hangs(tool: Tool) -> Verdict:
 
 
 def upload_cut(tool: Tool) -> Verdict:
-    """Only a copy after the save can be cut there. DCP's writers write ``.metadata`` last."""
-    if not isinstance(tool, Copied):
-        return Verdict("holds", "writes what names the shards last")
     saved(tool, 1, 1)
+    if isinstance(tool, Copied):
+        cut_copy(tool)
+    else:
+
+        def work(rank: int) -> None:
+            cut = threading.Timer(_CUT_SECONDS, die).start
+            patched(_WRITERS[type(tool)], "write_data", cut, nothing)
+            tool.save(2, 2, is_large=True)
+
+        Job(work).answers()
+    newest = tool.newest()
+    assert newest is not None
+    return judged(Job(lambda rank: tool.load(newest, is_large=newest > 1)).answers()[0], 1, 2)
+
+
+def cut_copy(tool: Copied) -> None:
+    """Copies a whole directory, and is killed before all files are there."""
     Job(lambda rank: dcp.save(state_of(2, is_large=True), storage_writer=tool.writer(2)) and None).answers()
     files = len(os.listdir(f"{tool.local}/step-2"))
     for step in range(2, 2 + _TRIES):
@@ -174,9 +190,6 @@ def upload_cut(tool: Tool) -> Verdict:
         copy.wait()
         if len(tool.bucket.keys(f"{tool.base}/step-{step}/")) < files:
             break
-    newest = tool.newest()
-    assert newest is not None
-    return judged(Job(lambda rank: tool.load(newest, is_large=newest > 1)).answers()[0], 1, 2)
 
 
 def killed_after_async_save(tool: Tool) -> Verdict:
@@ -249,12 +262,17 @@ CASES: list[tuple[str, str, Callable[[Any], Verdict]]] = [
 _TOOLS: list[type[Tool]] = [Fsspec, Connector, Copied, Holdfast]
 
 
+def too_late(*_: object) -> None:
+    raise TimeoutError(f"it took more than {_CASE_SECONDS} s")
+
+
 def main(given: str, only: list[str]) -> int:
     uri, _, Holdfast.settings = given.partition("?")
     settings = dict(parse_qsl(Holdfast.settings))
     os.environ.update(AWS_REGION=settings["region"], AWS_DEFAULT_REGION=settings["region"])
     # The variable of s5cmd, and that of all others.
     os.environ.update(S3_ENDPOINT_URL=settings["endpoint"], AWS_ENDPOINT_URL=settings["endpoint"])
+    signal.signal(signal.SIGALRM, too_late)
     rows, is_right = [], True
     for name, what, case in CASES:
         if only and name not in only:
@@ -263,10 +281,14 @@ def main(given: str, only: list[str]) -> int:
         words = []
         for kind in _TOOLS:
             tool = kind(f"{uri}/{name.lower()}")
+            signal.alarm(_CASE_SECONDS)
             try:
                 verdict = case(tool)
             except Exception as error:
                 verdict = Verdict("not run", first_error(error))
+            finally:
+                signal.alarm(0)
+                end_all()
             print(f"    {tool.title:16}{verdict.word:8}{verdict.why[:160]}", flush=True)
             words.append(verdict.word)
             is_right = is_right and (kind is not Holdfast or verdict.word == "holds")

@@ -49,11 +49,13 @@ export interface ExportTensorsResult {
 export interface ExportCalls {
   /**
    * Writes the tensors of a version as Hugging Face's libraries read them: as `model.safetensors`,
-   * or as `model-00001-of-00002.safetensors` and so on with `model.safetensors.index.json`. With the
-   * layout `distcp`, as PyTorch's DCP reads them: `__0_0.distcp` and so on with `.metadata`. Tensors
-   * that several ranks have saved in parts, such as those of PyTorch's distributed checkpoints, are
-   * joined. Types and bytes stay as they are. Reads safetensors files, and the `.distcp` files of
-   * `torch.distributed.checkpoint` by the `.metadata` beside them. No pickle is executed.
+   * or as `model-00001-of-00002.safetensors` and so on with `model.safetensors.index.json`. With
+   * the layout `distcp`, as PyTorch's DCP reads them: `__0_0.distcp` and so on with `.metadata`.
+   *
+   * Tensors that several ranks have saved in parts, such as those of PyTorch's distributed
+   * checkpoints, are joined. Types and bytes stay as they are. Reads safetensors files, and the
+   * `.distcp` files of `torch.distributed.checkpoint` by the `.metadata` beside them. No pickle is
+   * executed.
    *
    * Reads each byte once, under a lease, and compares it with its record before anything is
    * visible. Memory: 64 MiB beside the byte budget, and the headers. Repeatable with `replace`.
@@ -61,8 +63,8 @@ export interface ExportCalls {
    * `NotFound`: there is no such version, no tensor matches, or a glob of `also` matches no file.
    * `InvalidArgument`: a file is not in its format, two files have tensors of one name, or parts do
    * not make a whole. `Unsupported`: parts that are not in C order, or whose elements are no whole
-   * bytes, or a type that the layout does not have. `Corrupt`: bytes do not match their record. `TargetExists`, `StorageFull`, `Denied`: as
-   * `restore`.
+   * bytes, or a type that the layout does not have. `Corrupt`: bytes do not match their record.
+   * `TargetExists`, `StorageFull`, `Denied`: as `restore`.
    */
   exportTensors(options: ExportTensorsOptions): Promise<ExportTensorsResult>;
 }
