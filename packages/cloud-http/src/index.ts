@@ -31,14 +31,9 @@ export {
 } from './errors.ts';
 export { daysText, fact, requestRateFact } from './facts.ts';
 export { LibraryFailure } from './library-failure.ts';
-export {
-  type BucketPage,
-  listDirectoryNames,
-  listInOrder,
-  nextPosition,
-  type PageRequest,
-} from './listing.ts';
+export { type BucketPage, nextPosition, type PageRequest } from './listing.ts';
 export { type ObjectPlace, pathInBucket, replaced } from './object-answers.ts';
+export { OrderedCloudStore } from './ordered-store.ts';
 export {
   type Completion,
   type PartsPage,

@@ -1,20 +1,15 @@
 import {
-  CloudStore,
   HttpRefusal,
-  listDirectoryNames,
-  listInOrder,
   type ObjectPlace,
   type ObjectRequests,
+  OrderedCloudStore,
   pathInBucket,
   type ReadAnswer,
   type ReadRequest,
 } from '@holdfast/cloud-http';
 import {
   assertObjectKey,
-  type CallOptions,
   type CopyOptions,
-  type ListOptions,
-  type ListPage,
   type ObjectInfo,
   type ObjectStore,
   type StoreCapabilities,
@@ -67,7 +62,7 @@ const BY_STRATEGY: Readonly<Record<UploadStrategy, Partial<StoreCapabilities>>> 
   },
 };
 
-export class GcsStore extends CloudStore {
+export class GcsStore extends OrderedCloudStore {
   readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
 
   readonly #config: GcsConfig;
@@ -84,6 +79,8 @@ export class GcsStore extends CloudStore {
       capabilities,
       objects: requestsOf(objects, { uri, verifiesChecksums: capabilities.verifiesChecksums }),
       connection,
+      root,
+      page: (request, signal) => objects.bucketPage(request, signal),
       pathOf: (key) => pathInBucket({ store: uri, root, provider: 'GCS' }, key),
       toStoreError: (error, { action, key }) =>
         storeError(error, action, { store: uri, key, isAnonymous: !config.auth }),
@@ -94,24 +91,6 @@ export class GcsStore extends CloudStore {
     this.#uploads = { config, connection, objects, capabilities, calls: this.calls };
     if (capabilities.resumesUploads)
       this.listUploads = (prefix, { signal } = {}) => listUploads(this.#uploads, prefix, signal);
-  }
-
-  list(prefix: string, options: ListOptions = {}): AsyncGenerator<ListPage, void, void> {
-    return listInOrder(this.#listed(options.signal), prefix, options);
-  }
-
-  listDirectories(
-    prefix: string,
-    { signal }: CallOptions = {},
-  ): AsyncGenerator<readonly string[], void, void> {
-    return listDirectoryNames(this.#listed(signal), prefix);
-  }
-
-  #listed(signal: AbortSignal | undefined) {
-    const call = { action: 'list', signal };
-    const page = (request: Parameters<GcsObjects['bucketPage']>[0]) =>
-      this.calls.run(call, () => this.#objects.bucketPage(request, signal));
-    return { root: this.#config.root, page };
   }
 
   async copyFrom(

@@ -1,17 +1,9 @@
-import {
-  CloudStore,
-  listDirectoryNames,
-  listInOrder,
-  type ObjectPlace,
-  pathInBucket,
-} from '@holdfast/cloud-http';
+import { type ObjectPlace, OrderedCloudStore, pathInBucket } from '@holdfast/cloud-http';
 import {
   assertObjectKey,
   type CallOptions,
   type CopyOptions,
   type DeleteResult,
-  type ListOptions,
-  type ListPage,
   type ObjectInfo,
   type ObjectStore,
   type OpenUpload,
@@ -48,7 +40,7 @@ const CAPABILITIES: StoreCapabilities = {
   takesSharedMemory: true,
 };
 
-export class S3Store extends CloudStore {
+export class S3Store extends OrderedCloudStore {
   readonly #config: S3Config;
   readonly #connection: S3Connection;
   readonly #objects: S3Objects;
@@ -64,6 +56,8 @@ export class S3Store extends CloudStore {
       capabilities,
       objects,
       connection,
+      root,
+      page: (request, signal) => objects.page(request, signal),
       pathOf: (key) => pathInBucket({ store: uri, root, provider: 'S3' }, key),
       toStoreError: (error, { action, key }) => storeError(error, action, { ...subject, key }),
     });
@@ -78,24 +72,6 @@ export class S3Store extends CloudStore {
       checksumsCopies: config.checksum !== 'none',
       calls: this.calls,
     };
-  }
-
-  list(prefix: string, options: ListOptions = {}): AsyncGenerator<ListPage, void, void> {
-    return listInOrder(this.#listed(options.signal), prefix, options);
-  }
-
-  listDirectories(
-    prefix: string,
-    { signal }: CallOptions = {},
-  ): AsyncGenerator<readonly string[], void, void> {
-    return listDirectoryNames(this.#listed(signal), prefix);
-  }
-
-  #listed(signal: AbortSignal | undefined) {
-    const call = { action: 'list', signal };
-    const page = (request: Parameters<S3Objects['page']>[0]) =>
-      this.calls.run(call, () => this.#objects.page(request, signal));
-    return { root: this.#config.root, page };
   }
 
   listUploads(prefix: string, { signal }: CallOptions = {}): AsyncGenerator<OpenUpload, void, void> {
