@@ -47,7 +47,9 @@ describeInBrowser('the packed command', (browser) => {
   test('--agent shows the saves of this machine, also those that wait for other writers', async () => {
     const place = await newPlace();
     const socket = place.path('agent.sock');
-    const agent = new Program([...HOLDFAST, 'agent', '--socket', socket, '--stage', place.path('stage')]);
+    writeFileSync(place.path('agent.json'), '{"saveBytesPerSecondMax": 52428800}');
+    const stage = ['--stage', place.path('stage'), '--config', place.path('agent.json')];
+    const agent = new Program([...HOLDFAST, 'agent', '--socket', socket, ...stage]);
     onTestFinished(async () => {
       agent.kill('SIGKILL');
       await agent.ended;
@@ -61,7 +63,7 @@ describeInBrowser('the packed command', (browser) => {
     const row = page.locator('#agent-saves tbody tr');
     await row.getByText('delivered', { exact: true }).first().waitFor({ timeout: 20_000 });
     expect(await row.textContent()).toMatch(/0 of 2\d+7delivered.*without writer 1$/);
-    expect(await page.locator('#agent').textContent()).toMatch(/version 0\.1\.0/);
+    expect(await page.locator('#agent').textContent()).toMatch(/version 0\.1\.0.*50 MiB per second/);
     trainer.die();
     agent.kill('SIGKILL');
     await page

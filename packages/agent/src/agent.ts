@@ -106,6 +106,11 @@ export class Agent {
     return { totalBytes, usedBytes: totalBytes - freeBytes };
   }
 
+  /** `null`: no limit. A preemption lifts the limit. */
+  get saveBytesPerSecondMax(): number | null {
+    return this.#throttle.bytesPerSecondMax;
+  }
+
   get uptimeMs(): number {
     return systemClock.monotonicMs() - this.#startedMs;
   }

@@ -32,6 +32,7 @@ export function AgentPage() {
         facts: [
           ['Process', `${view.pid}, version ${view.version}, up ${duration(view.uptimeMs)}`],
           ['Sending', rate === null ? 'not measured yet' : `${bytes(rate)} per second, since the last look`],
+          ['Limit of all saves', limitText(view)],
           ['Memory for transfers', `${bytes(memory.usedBytes)} of ${bytes(memory.totalBytes)}`],
           ['Stage', [h(Text, { text: stage.directory }), `, ${stage.kind}, ${bytes(stage.freeBytes)} free`]],
           ['Writers', count(view.writers.length)],
@@ -79,6 +80,12 @@ export function AgentPage() {
           }),
     ),
   );
+}
+
+/** An agent of an older version does not tell its limit. */
+function limitText({ saveBytesPerSecondMax: limit }: Partial<AgentView>): string {
+  if (limit === undefined) return 'not told by this agent';
+  return limit === null ? 'none' : `${bytes(limit)} per second`;
 }
 
 function toneOf({ state, error }: Save): Tone {

@@ -339,6 +339,9 @@ export const status = z.object({
   writers: z.array(writer),
   newest,
   memory: z.object({ totalBytes: bytes, usedBytes: bytes }),
+  saveBytesPerSecondMax: bytes
+    .nullable()
+    .describe('the limit on what all saves together send, as it is now; null: there is none'),
   stage,
 });
 export const preempted = z.object({ newest, unfinished: z.array(save) });

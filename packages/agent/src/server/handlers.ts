@@ -63,6 +63,7 @@ export function handlersOf(program: Program): Readonly<Record<CallName, Handler>
       writers: agent.writers.map((writer) => writer.view()),
       newest: agent.newest,
       memory: agent.memory,
+      saveBytesPerSecondMax: agent.saveBytesPerSecondMax,
       stage: await agent.stage.view(),
     }),
     preempt: async (agent, { body }) => {

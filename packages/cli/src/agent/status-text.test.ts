@@ -21,6 +21,7 @@ const WRITER: WriterView = {
 const STATUS: StatusView = {
   ...{ version: '1.2.3', pid: 5, uptimeMs: 250_000, isStopping: false, writers: [], newest: [] },
   memory: { totalBytes: 256 << 20, usedBytes: 8 << 20 },
+  saveBytesPerSecondMax: null,
   stage: { directory: '/dev/shm/x', kind: 'tmpfs', reason: 'memory', freeBytes: 3 * 2 ** 30 },
 };
 const HEAD = `agent 1.2.3   process 5   up 4 min 10 s
@@ -33,6 +34,7 @@ const textOf = (more: Partial<StatusView>) => statusText({ ...STATUS, ...more },
 test('nothing to do', () => {
   expect(textOf({})).toBe(`${HEAD}no writers`);
   expect(textOf({ isStopping: true })).toContain('up 4 min 10 s   stopping\n');
+  expect(textOf({ saveBytesPerSecondMax: 50 << 20 })).toContain('\nlimit of all saves     50 MiB/s\n');
 });
 
 test('saves in progress, else the last that ended, each with what is in its way', () => {

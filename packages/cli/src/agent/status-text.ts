@@ -20,10 +20,13 @@ const COLUMNS: readonly Column[] = [
 /** One line for each save in progress, and for the last one that ended if there is no other. */
 export function statusText(status: StatusView, style: Style): string {
   const { version, pid, uptimeMs, isStopping, writers, newest, memory, stage } = status;
+  const { saveBytesPerSecondMax: limit } = status;
   const lines = [
     `agent ${version}   process ${pid}   up ${formatDuration(uptimeMs)}${isStopping ? '   stopping' : ''}`,
     `stage ${stage.directory}   ${stage.kind}, ${formatBytes(stage.freeBytes)} free`,
     `memory for transfers   ${formatShare(memory.usedBytes, memory.totalBytes)} in use`,
+    // An agent of an older version does not tell its limit.
+    ...(limit == null ? [] : [`limit of all saves     ${formatBytes(limit)}/s`]),
   ];
   const rows = writers.flatMap(rowsOf);
   if (rows.length === 0) lines.push('no writers');
