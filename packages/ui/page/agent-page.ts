@@ -76,7 +76,7 @@ export function AgentPage() {
         : h(Table, {
             label: 'Newest commits',
             titles: ['Run', 'Version'],
-            rows: view.newest.map(({ uri, version }) => [h(Text, { text: uri }), version]),
+            rows: view.newest.map(({ uri, version }) => [h(Text, { text: uri }), version ?? 'none yet']),
           }),
     ),
   );

@@ -143,7 +143,7 @@ function Row({ at, row, uri, isJudged }: RowProps) {
     cell('committed', h(Age, { atMs: row.committedAtMs })),
     cell('size', [
       bytes(row.sizeBytes),
-      row.storedBytes === row.sizeBytes
+      bytes(row.storedBytes) === bytes(row.sizeBytes)
         ? null
         : h('span', { class: 'faint' }, ` ${bytes(row.storedBytes)} stored`),
     ]),
