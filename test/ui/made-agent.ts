@@ -10,6 +10,7 @@ const MIB = 1 << 20;
 function save(version: string, more: Partial<Save>): Save {
   return {
     saveId: `save-${version}-${more.state}`,
+    writerId: 'writer',
     version,
     state: 'uploading',
     durability: 'staged',

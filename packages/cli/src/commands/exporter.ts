@@ -1,3 +1,4 @@
+import { toCheckpointError } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { concurrency } from '../common-options.ts';
 import type { Exporter } from '../exporter/exporter.ts';
@@ -26,6 +27,11 @@ const runsMax = value(
   `runs with metrics of their own; default ${RUNS_MAX}; the others are only counted`,
   parseWhole(1, 100_000),
 );
+const orphansEvery = value(
+  '--orphans-every <duration>',
+  'count the orphaned bytes of each run, again after this time, which lists all its objects; default: not counted',
+  durationBetween(60_000, 30 * 24 * 3600_000),
+);
 const once = flag('--once', 'search once, print the metrics and end');
 
 export const exporter: Command = {
@@ -38,7 +44,7 @@ export const exporter: Command = {
     'docs/monitoring.md lists the metrics, and has alert rules and a dashboard.',
   endsQuietly: true,
   operands: 'URI [URI...]',
-  options: [port, interval, runsMax, once, concurrency],
+  options: [port, interval, runsMax, orphansEvery, once, concurrency],
   examples: [
     'holdfast exporter s3://bucket/team --port 9432',
     'holdfast exporter "file://$PWD" --once > metrics.prom',
@@ -59,14 +65,26 @@ async function runExporter(call: Call): Promise<CommandResult> {
 
 async function openExporter(call: Call, uris: readonly string[]): Promise<Exporter> {
   // Loaded here, so that other commands do not wait for it.
-  const [{ Exporter: Opened }, { openStore }] = await Promise.all([
+  const [{ Exporter: Opened }, { openCheckpointManager, openStore }] = await Promise.all([
     import('../exporter/exporter.ts'),
     import('@holdfast/stores'),
   ]);
   // A URI that is not accepted ends the command before it serves.
   for (const uri of uris) await (await openStore(uri, call.env)).close();
+  const everyMs = call.get(orphansEvery);
   return new Opened({
     uris,
+    orphans:
+      everyMs === undefined
+        ? undefined
+        : {
+            everyMs,
+            open: (uri) => openCheckpointManager(uri, { env: call.env }),
+            onFailure: (uri, error) =>
+              call.messages.warn(
+                `holdfast: the orphaned bytes of ${printable(uri)} cannot be counted: ${printable(toCheckpointError(error).message)}`,
+              ),
+          },
     intervalMs: call.get(interval) ?? INTERVAL_MS,
     runsMax: call.get(runsMax) ?? RUNS_MAX,
     programVersion: call.programVersion,

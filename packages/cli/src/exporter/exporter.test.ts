@@ -1,11 +1,12 @@
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { systemClock } from '@holdfast/core/contract';
-import { registerStore } from '@holdfast/stores';
+import { CheckpointError, systemClock } from '@holdfast/core/contract';
+import { openCheckpointManager, openStore, registerStore } from '@holdfast/stores';
 import { describe, expect, test } from 'vitest';
 import { cli } from '../in-process.ts';
 import { Exporter, serveMetrics } from './exporter.ts';
 import { metricsLines } from './metrics-text.ts';
+import { Orphans } from './orphans.ts';
 
 const PAGE = { text: () => 'page\n' };
 
@@ -142,12 +143,62 @@ describe('exporter', () => {
     expect(stdout).toContain('holdfast_exporter_runs{place="memory://once"} 1\n');
   });
 
+  test('--orphans-every counts what nothing refers to, and nothing else', async () => {
+    const uri = 'memory://orphaned';
+    await cli('save', import.meta.filename, uri, '--version', '9');
+    const ofOrphans = /^holdfast_orphan\S+ .*$/gm;
+    const before = await cli('exporter', uri, '--once', '--orphans-every', '6h');
+    expect(before.stdout.match(ofOrphans)).toEqual([
+      `holdfast_orphaned_bytes{run="${uri}"} 0`,
+      expect.stringMatching(/^holdfast_orphans_checked_timestamp_seconds\{run="memory:\/\/orphaned"\} \d/),
+    ]);
+    const store = await openStore(uri);
+    await store.create('version_3/1.1/0.0-0123456789abcdef/left', new Uint8Array(1234));
+    await store.close();
+    const { stdout } = await cli('exporter', uri, '--once', '--orphans-every', '6h');
+    expect(stdout).toContain(`\nholdfast_orphaned_bytes{run="${uri}"} 1234\n`);
+    expect((await cli('exporter', uri, '--once')).stdout).not.toMatch(ofOrphans);
+  });
+
+  test('a run with damage has no orphaned bytes, and a run that fails does not stop the others', async () => {
+    const [damaged, sound] = ['memory://orphans-damaged', 'memory://orphans-sound'];
+    for (const uri of [damaged, sound]) await cli('save', import.meta.filename, uri, '--version', '9');
+    const failures: string[] = [];
+    let isOpen = true;
+    const orphans = new Orphans({
+      everyMs: 1,
+      open: async (uri) => {
+        if (!isOpen && uri === damaged) throw new CheckpointError('Denied', 'no');
+        return openCheckpointManager(uri);
+      },
+      uris: () => [damaged, sound],
+      clock: systemClock,
+      onFailure: (uri, error) => failures.push(`${uri} ${(error as Error).message}`),
+    });
+    const { signal } = new AbortController();
+    await orphans.pass(signal);
+    expect([damaged, sound].map((uri) => orphans.factsOf(uri)?.orphanedBytes)).toEqual([0, 0]);
+    const store = await openStore(damaged);
+    for await (const { objects } of store.list('version_9/'))
+      await store.deleteMany(objects.map(({ key }) => key));
+    await store.close();
+    await systemClock.sleep(5);
+    await orphans.pass(signal);
+    expect([damaged, sound].map((uri) => orphans.factsOf(uri)?.orphanedBytes)).toEqual([undefined, 0]);
+    isOpen = false;
+    await systemClock.sleep(5);
+    await orphans.pass(signal);
+    expect(failures).toEqual([`${damaged} no`]);
+    await expect(orphans.run(AbortSignal.abort())).rejects.toMatchObject({ code: 'Aborted' });
+  });
+
   test.each([
     [[], 'exporter needs a URI'],
     [['ftp://x'], 'the scheme of the URI is unknown'],
     [['memory://a', 'memory://a'], 'exporter was given a URI twice'],
     [['memory://a', '--port', '70000'], '"70000" is not a whole number from 0 to 65535'],
     [['memory://a', '--interval', '1ms'], '"1ms" is too short'],
+    [['memory://a', '--orphans-every', '1s'], '"1s" is too short'],
     [['memory://a', '--runs-max', '0'], '"0" is not a whole number from 1'],
     [['memory://a', '--once', '--port', '0'], '--once takes neither --port nor --interval'],
   ])('%j is refused', async (args, message) => {

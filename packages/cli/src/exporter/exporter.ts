@@ -3,7 +3,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { CheckpointError, type Clock } from '@holdfast/core/contract';
 import { FleetView, type FleetViewOptions } from '@holdfast/fleet';
-import { CONTENT_TYPE, metricsLines, type PlaceReport } from './metrics-text.ts';
+import { CONTENT_TYPE, measuredRuns, metricsLines, type PlaceReport } from './metrics-text.ts';
+import { Orphans, type OrphansOptions } from './orphans.ts';
 
 /** A scrape is one request of a program on this machine. */
 const CONNECTIONS_MAX = 64;
@@ -15,6 +16,8 @@ export interface ExporterOptions {
   readonly runsMax: number;
   readonly programVersion: string;
   readonly fleet: FleetViewOptions;
+  /** Absent: orphaned objects are not looked for. */
+  readonly orphans?: Pick<OrphansOptions, 'everyMs' | 'open' | 'onFailure'> | undefined;
   readonly clock: Clock;
   /** Told once each time that searches of a place begin to fail, or to succeed again. */
   readonly onChange: (uri: string, problem: CheckpointError | null) => void;
@@ -31,6 +34,7 @@ interface Watched {
 export class Exporter {
   readonly #options: ExporterOptions;
   readonly #watched: readonly Watched[];
+  readonly #orphans: Orphans | null;
 
   constructor(options: ExporterOptions) {
     this.#options = options;
@@ -41,11 +45,15 @@ export class Exporter {
       failureCount: 0,
       isFailing: false,
     }));
+    const { orphans, clock, runsMax } = options;
+    const uris = () => measuredRuns(this.#reports(), runsMax).runs.map(({ uri }) => uri);
+    this.#orphans = orphans === undefined ? null : new Orphans({ ...orphans, clock, uris });
   }
 
-  /** Searches each place once. Rejects when the signal fires. */
+  /** Searches each place once, and then for orphans. Rejects when the signal fires. */
   async refresh(signal: AbortSignal): Promise<void> {
     await Promise.all(this.#watched.map((each) => this.#refresh(each, signal)));
+    await this.#orphans?.pass(signal);
   }
 
   /**
@@ -60,19 +68,22 @@ export class Exporter {
         await clock.sleep(intervalMs, signal);
       }
     };
-    return Promise.race(this.#watched.map(loop));
+    const orphans = this.#orphans === null ? [] : [this.#orphans.run(signal)];
+    return Promise.race([...this.#watched.map(loop), ...orphans]);
   }
 
   /** The page of metrics, from what is known at this moment. */
   text(): string {
-    const places = this.#watched.map(
-      ({ uri, view, refreshDurationMs, failureCount }): PlaceReport => ({
-        ...{ uri, refreshDurationMs, failureCount },
-        runs: view.runs,
-        refreshedAtMs: view.refreshedAtMs,
-      }),
-    );
-    return `${[...metricsLines(places, this.#options)].join('\n')}\n`;
+    const orphansOf = (uri: string) => this.#orphans?.factsOf(uri);
+    return `${[...metricsLines(this.#reports(), { ...this.#options, orphansOf })].join('\n')}\n`;
+  }
+
+  #reports(): readonly PlaceReport[] {
+    return this.#watched.map(({ uri, view, refreshDurationMs, failureCount }) => ({
+      ...{ uri, refreshDurationMs, failureCount },
+      runs: view.runs,
+      refreshedAtMs: view.refreshedAtMs,
+    }));
   }
 
   async #refresh(each: Watched, signal: AbortSignal): Promise<void> {

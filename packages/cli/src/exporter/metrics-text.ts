@@ -2,6 +2,7 @@
 
 import type { RunSummary } from '@holdfast/fleet';
 import { STATES } from '../runs/select-runs.ts';
+import type { OrphanFacts } from './orphans.ts';
 
 export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
@@ -17,6 +18,8 @@ export interface PlaceReport {
 
 export interface MetricsOptions {
   readonly programVersion: string;
+  /** Absent: orphaned objects are not looked for. */
+  readonly orphansOf?: ((uri: string) => OrphanFacts | undefined) | undefined;
   /** Runs with metrics of their own: bounds the number of time series. */
   readonly runsMax: number;
 }
@@ -101,6 +104,16 @@ export const RUN_METRICS: readonly RunMetric[] = [
   ),
 ];
 
+const ORPHANED_BYTES: Metric = {
+  name: 'holdfast_orphaned_bytes',
+  type: 'gauge',
+  help: 'Bytes of objects that nothing refers to.',
+};
+const ORPHANS_CHECKED: Metric = {
+  name: 'holdfast_orphans_checked_timestamp_seconds',
+  type: 'gauge',
+  help: 'When the orphaned bytes were counted.',
+};
 const RUN_STATE: Metric = {
   name: 'holdfast_run_state',
   type: 'gauge',
@@ -112,13 +125,22 @@ const CHECKPOINTS: Metric = {
   help: 'Checkpoints of the catalog by state.',
 };
 
-/** The whole page. Runs beyond `runsMax`, in the order of their URIs, are only counted. */
-export function* metricsLines(
-  places: readonly PlaceReport[],
-  { programVersion, runsMax }: MetricsOptions,
-): Iterable<string> {
+/** The runs with metrics of their own: the first by URI. The others are only counted. */
+export function measuredRuns(
+  places: readonly Pick<PlaceReport, 'runs'>[],
+  runsMax: number,
+): { readonly runs: readonly RunSummary[]; readonly omittedCount: number } {
   const all = new Map(places.flatMap(({ runs }) => runs).map((run) => [run.uri, run]));
   const runs = [...all.values()].sort((a, b) => (a.uri < b.uri ? -1 : 1)).slice(0, runsMax);
+  return { runs, omittedCount: all.size - runs.length };
+}
+
+/** The whole page. */
+export function* metricsLines(
+  places: readonly PlaceReport[],
+  { programVersion, runsMax, orphansOf }: MetricsOptions,
+): Iterable<string> {
+  const { runs, omittedCount } = measuredRuns(places, runsMax);
   for (const metric of RUN_METRICS) {
     const samples = runs.flatMap((run) => sampleOf({ run: run.uri }, metric.read(run)));
     yield* metricLines(metric, samples);
@@ -137,7 +159,16 @@ export function* metricsLines(
       STATES.map((state) => ({ labels: { run: run.uri, state }, value: Number(run.state === state) })),
     ),
   );
-  yield* exporterLines(places, all.size - runs.length, programVersion);
+  const orphans = runs.map(({ uri }) => ({ run: uri, facts: orphansOf?.(uri) }));
+  yield* metricLines(
+    ORPHANED_BYTES,
+    orphans.flatMap(({ run, facts }) => sampleOf({ run }, facts?.orphanedBytes ?? null)),
+  );
+  yield* metricLines(
+    ORPHANS_CHECKED,
+    orphans.flatMap(({ run, facts }) => sampleOf({ run }, seconds(facts?.checkedAtMs ?? null))),
+  );
+  yield* exporterLines(places, omittedCount, programVersion);
 }
 
 function* exporterLines(
