@@ -34,7 +34,7 @@ const textOf = (more: Partial<StatusView>) => statusText({ ...STATUS, ...more },
 test('nothing to do', () => {
   expect(textOf({})).toBe(`${HEAD}no writers`);
   expect(textOf({ isStopping: true })).toContain('up 4 min 10 s   stopping\n');
-  expect(textOf({ saveBytesPerSecondMax: 50 << 20 })).toContain('\nlimit of all saves     50 MiB/s\n');
+  expect(textOf({ saveBytesPerSecondMax: 50 << 20 })).toContain('\nlimit of all saves     50.0 MiB/s\n');
 });
 
 test('saves in progress, else the last that ended, each with what is in its way', () => {
