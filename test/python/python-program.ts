@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { cachedBuild, runBuildStep, ServerUnavailable, say } from '../servers/cached-build.ts';
 import { hasErrorCode } from '../servers/error-code.ts';
 
-export const PYTHON_TITLE = 'Python with protobuf, numpy and safetensors';
+export const PYTHON_TITLE = 'Python with protobuf, numpy, safetensors and mypy';
 
 // No release of numpy supports both 3.9 and 3.14.
 const REQUIREMENTS = [
@@ -15,6 +15,7 @@ const REQUIREMENTS = [
   'grpcio-tools==1.76.0', // protoc
   'grpcio==1.76.0',
   'safetensors==0.7.0',
+  "mypy==2.4.1; python_version >= '3.10'", // no release for 3.9
   "numpy==2.0.2; python_version < '3.11'",
   "numpy==2.3.5; python_version >= '3.11'",
 ];

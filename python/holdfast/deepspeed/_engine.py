@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional
+from typing import Any, Literal, Optional
 
 from deepspeed.runtime.checkpoint_engine import CheckpointCommitInfo, TorchCheckpointEngine
 
@@ -61,7 +61,7 @@ class CheckpointEngine(SavesDirectories, TorchCheckpointEngine):  # type: ignore
         inside = os.path.join(os.path.abspath(self._directory), "")
         self._has_written = self._has_written or os.path.abspath(path).startswith(inside)
 
-    def commit(self, info: CheckpointCommitInfo) -> bool:
+    def commit(self, info: CheckpointCommitInfo) -> Literal[True]:
         """Begins to save the directory of the tag. All ranks call it when they have written."""
         # `save_16bit_model` writes a file beside the tags, which is no checkpoint.
         if any(find_nodes().gather(self._has_written)):

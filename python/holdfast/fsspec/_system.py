@@ -163,7 +163,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     modified = created
 
-    def _open(
+    def _open(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         path: str,
         mode: str = "rb",
@@ -201,7 +201,9 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
         place_of(path)
 
-    def mv(self, path1: str, path2: str, **_: Any) -> None:
+    def mv(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, path1: str, path2: str, **_: Any
+    ) -> None:
         """Only as DCP does it: ``.metadata.tmp`` becomes ``.metadata``, which commits the version."""
         source, target = _file_place(path1), _file_place(path2)
         refuse_other_ranks(target.name)
@@ -227,7 +229,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return
         with self.open(path1, "rb") as source, self.open(path2, "wb") as target:
             while chunk := source.read(8 << 20):
-                target.write(chunk)
+                target.write(chunk)  # pyright: ignore[reportArgumentType]
 
     def put(
         self,

@@ -30,7 +30,8 @@ class RollCall:
             drawn = ranks.from_first(lambda: secrets.token_hex(8))
             group = dist.group.WORLD if ranks.group is None else ranks.group
             assert group is not None
-            self._store = dist.PrefixStore(f"holdfast-{drawn}", group.get_group_store())
+            prefixed = dist.PrefixStore  # pyright: ignore[reportPrivateImportUsage]
+            self._store = prefixed(f"holdfast-{drawn}", group.get_group_store())
 
     def wait(self, end: float, version: int) -> None:
         """Returns on all ranks, or raises ``Incomplete`` on all of them.
