@@ -9,6 +9,7 @@ import {
   type CheckpointSummary,
   type Clock,
   hasRun,
+  isCheckpointError,
   type RetentionPlan,
   type RunManager,
   type RunOverview,
@@ -74,6 +75,18 @@ export class RunReader {
     this.manager = manager;
     this.#uri = uri;
     this.#clock = clock;
+  }
+
+  /** Begins to read the run. `false`: there is none. Rejects if the store does not tell. */
+  async hasRun(): Promise<boolean> {
+    this.#readIfOld();
+    try {
+      await this.#newest;
+      return true;
+    } catch (error) {
+      if (isCheckpointError(error, 'NotFound') && error.context['run'] === 'missing') return false;
+      throw error;
+    }
   }
 
   /**
@@ -197,7 +210,8 @@ export class RunReader {
     const [newest] = await this.manager.admin.log({ limit: 1, signal });
     if (newest === undefined) {
       await hasRun(this.manager, { signal }); // throws another error if the catalog was lost
-      throw new CheckpointError('NotFound', `there is no run at ${this.#uri}`);
+      const context = { store: this.manager.uri, run: 'missing' } as const;
+      throw new CheckpointError('NotFound', `there is no run at ${this.#uri}`, { context });
     }
     const { seq, versionCount } = newest;
     if (this.#known !== null) return { seq, versionCount, rows: [] };

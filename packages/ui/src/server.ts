@@ -4,13 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import {
-  CheckpointError,
-  type Clock,
-  hasRun,
-  type RunManager,
-  toCheckpointError,
-} from '@holdfast/core/contract';
+import { CheckpointError, type Clock, type RunManager, toCheckpointError } from '@holdfast/core/contract';
 import type { Session } from './api.ts';
 import { CALLS, changeCall } from './calls.ts';
 import { Fleet } from './fleet.ts';
@@ -190,8 +184,8 @@ class Handler {
     if (uri === undefined) return 'agent';
     if (uris.length > 1) return 'fleet';
     try {
-      const { manager } = await this.#shared.runs.reader(uri);
-      return (await hasRun(manager, { signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) })) ? 'run' : 'fleet';
+      const reader = await this.#shared.runs.reader(uri);
+      return (await reader.hasRun()) ? 'run' : 'fleet';
     } catch {
       this.#home = null;
       return 'run';
