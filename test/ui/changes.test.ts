@@ -51,6 +51,34 @@ describeInBrowser('changes', (browser) => {
     expect(complaints).toEqual([]);
   });
 
+  test('the rules: what they retire is planned by name, and more than half of the run is refused', async () => {
+    const uri = newPlace().uri('run');
+    await asAttempt(uri, 'job', (run) =>
+      saveAll(
+        run,
+        [1, 2, 3, 4].map((version) => ({ version })),
+      ),
+    );
+    await using run = await openCheckpointManager(uri);
+    await run.admin.setRetention({ keepLast: 1 });
+    const { url } = await serve(browser(), [uri], { session: { ...PERMITTED, uris: [uri] } });
+    const { page } = await openPage(browser(), url);
+    await total(page, '4 versions');
+    const form = page.getByRole('form', { name: 'Apply the rules' });
+    await form.getByRole('button', { name: 'Plan' }).click();
+    await form.getByRole('alert').getByText('the rules drop more than half of the run').waitFor();
+    await run.admin.setRetention({ keepLast: 3 });
+    await form.getByRole('button', { name: 'Plan' }).click();
+    await form.getByText('Retire 1.', { exact: true }).waitFor();
+    expect((await newest(uri)).kind).toBe('policy');
+    await form.getByRole('button', { name: 'Carry out' }).click();
+    await form.getByText('1 retired, 0 removed.').waitFor();
+    expect((await newest(uri)).kind).toBe('retire');
+    expect((await run.list()).map(({ version, state }) => `${version} ${state}`)).toEqual([
+      ...['4 live', '3 live', '2 live', '1 retiring'],
+    ]);
+  });
+
   test('a plan of an older state is refused, and so is a change without permission or reason', async () => {
     const uri = newPlace().uri('run');
     await asAttempt(uri, 'job', (run) => saveAll(run, [{ version: 1 }]));

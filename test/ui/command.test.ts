@@ -1,6 +1,6 @@
 /** `holdfast ui` as the packed command: its page, its agent, its token, and refusals. */
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { Agent, get } from 'node:https';
 import { expect, onTestFinished, test } from 'vitest';
 import { AgentClient } from '../agent/agent-client.ts';
@@ -42,6 +42,28 @@ describeInBrowser('the packed command', (browser) => {
     const token = url.split('token=')[1] as string;
     expect(stdout.split(token)).toHaveLength(2);
     expect(stderr).not.toContain(token);
+  });
+
+  test('a writer that is killed in the middle of its save is shown as missing, with what has arrived', async () => {
+    const place = await newPlace();
+    mkdirSync(place.path('shard'));
+    writeFileSync(place.path('shard/small'), Buffer.alloc(1000));
+    const save = ['save', place.path('shard'), place.uri, '--version', '7', '--attempt', 'job'];
+    expect((await holdfast([...save, '--writer', '0/2', '--no-wait'])).code).toBe(0);
+    // This one has sent one of its files when it is killed.
+    writeFileSync(place.path('shard/large'), Buffer.alloc(32 << 20));
+    const slow = ['--writer', '1/2', '--limit-rate', '256KiB/s', '--progress', 'json'];
+    const dying = new Program([...HOLDFAST, ...save, ...slow]);
+    const { url } = await startUi('ui', place.uri);
+    const { page } = await openPage(browser(), url);
+    const second = page.locator('.writers li', { hasText: 'writer 1' });
+    await second.getByText(/missing: (?!.*never joined)/).waitFor();
+    dying.kill('SIGKILL');
+    await dying.ended;
+    await page.getByText('Version 7: 1 of 2 writers delivered').waitFor();
+    expect(await page.locator('.writers li', { hasText: 'writer 0' }).textContent()).toContain('delivered');
+    expect(await second.textContent()).toContain('missing: ');
+    await page.getByText('writers missing').waitFor();
   });
 
   test('--agent shows the saves of this machine, also those that wait for other writers', async () => {

@@ -58,8 +58,14 @@ describeInBrowser('the page of a run', (browser) => {
     const { url } = await serve(browser(), [uri]);
     const { page } = await openPage(browser(), url);
     await total(page, '1 version');
+    await page.locator('.picture svg').first().waitFor();
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(new URL(request.url()).pathname));
     await asAttempt(uri, 'job-1', (run) => saveAll(run, [{ version: 2 }]));
     await total(page, '2 versions');
+    // It asks every ten seconds, and for the rest only when something has changed.
+    expect(asked.filter((path) => path === '/api/run').length).toBeLessThanOrEqual(2);
+    expect(asked.filter((path) => path !== '/api/run').length).toBeLessThanOrEqual(6);
     expect(await page.locator('.spacer [role=row]').first().textContent()).toMatch(/^2(just|\d)/);
   });
 });
