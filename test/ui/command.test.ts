@@ -85,7 +85,7 @@ describeInBrowser('the packed command', (browser) => {
     const row = page.locator('#agent-saves tbody tr');
     await row.getByText('delivered', { exact: true }).first().waitFor({ timeout: 20_000 });
     expect(await row.textContent()).toMatch(/0 of 2\d+7delivered.*without writer 1$/);
-    expect(await page.locator('#agent').textContent()).toMatch(/version 0\.1\.0.*50 MiB per second/);
+    expect(await page.locator('#agent').textContent()).toMatch(/version 0\.1\.0.*50\.0 MiB per second/);
     trainer.die();
     agent.kill('SIGKILL');
     await page
