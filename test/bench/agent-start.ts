@@ -14,9 +14,15 @@ export const CLIENT = join(ROOT, 'python');
 
 const LOG_CHARS_MAX = 4000;
 
-/** With `connect`, by whose first use the client loads the rest. */
-const IMPORT =
-  'import time; t = time.perf_counter(); import holdfast; holdfast.connect; print((time.perf_counter() - t) * 1000)';
+/** Prints the time of the import, and with `connect`, by whose first use the client loads the rest. */
+const IMPORT = `
+import time
+start = time.perf_counter()
+import holdfast
+imported = time.perf_counter()
+holdfast.connect
+print((imported - start) * 1000, (time.perf_counter() - start) * 1000)
+`;
 
 export interface StartedAgent {
   readonly pid: number;
@@ -53,8 +59,9 @@ export async function startAgent(socket: string, env: Record<string, string>): P
 export async function startTimes(
   { directory, env }: { readonly directory: string; readonly env: Record<string, string> },
   rounds: number,
-): Promise<{ importMs: number[]; startMs: number[] }> {
+): Promise<{ importMs: number[]; connectMs: number[]; startMs: number[] }> {
   const importMs: number[] = [];
+  const connectMs: number[] = [];
   const startMs: number[] = [];
   const python = { ...env, PYTHONPATH: CLIENT, PYTHONPYCACHEPREFIX: join(directory, 'compiled') };
   mkdirSync(join(directory, 'start'), { recursive: true, mode: 0o700 });
@@ -63,8 +70,10 @@ export async function startTimes(
     const agent = await startAgent(join(directory, 'start', 'agent.sock'), env);
     await agent.end();
     if (round === 0) continue;
-    importMs.push(Number(stdout));
+    const [imported = Number.NaN, connected = Number.NaN] = stdout.split(' ').map(Number);
+    importMs.push(imported);
+    connectMs.push(connected);
     startMs.push(agent.startMs);
   }
-  return { importMs, startMs };
+  return { importMs, connectMs, startMs };
 }
