@@ -14,7 +14,7 @@ export const CLIENT = join(ROOT, 'python');
 
 const LOG_CHARS_MAX = 4000;
 
-/** Prints the time of the import, and with `connect`, by whose first use the client loads the rest. */
+/** Prints the time of the import, and with `connect`: its first use loads the rest. */
 const IMPORT = `
 import time
 start = time.perf_counter()
