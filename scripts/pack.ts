@@ -8,9 +8,12 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { ServerUnavailable } from '../test/servers/cached-build.ts';
+import { testConfig } from '../test/servers/config.ts';
 import { FetchError } from './fetch-package.mjs';
 import { writeArchive } from './pack/archive.ts';
 import { publishMaps } from './pack/bundle-maps.ts';
+import { NATIVE_TITLE, prepareNativeCode } from './pack/native-code.ts';
 import { MACHINES, type Machine, stageSelfContained } from './pack/self-contained.ts';
 import {
   assertSelfContained,
@@ -71,7 +74,20 @@ async function packAll(): Promise<string[]> {
   return [...packages, ...archives, wheel, dockerfile];
 }
 
+/** Without native code of its own the engine uses the slower package of npm. */
+async function tryNativeCode(): Promise<void> {
+  try {
+    await prepareNativeCode(ROOT);
+  } catch (error) {
+    if (!(error instanceof ServerUnavailable)) throw error;
+    if (testConfig(process.env).requiredSuites.has('native'))
+      throw new FetchError(`HOLDFAST_REQUIRE names native, but ${error.message}`);
+    console.error(`${NATIVE_TITLE} cannot be had, so the packages will be SLOWER: ${error.message}`);
+  }
+}
+
 async function main(): Promise<void> {
+  await tryNativeCode();
   if (!runStep(BUILD)) process.exit(1);
   rmSync(ARTIFACTS, { recursive: true, force: true });
   mkdirSync(STAGE, { recursive: true });

@@ -19,6 +19,9 @@ const HERE = import.meta.dirname;
 const DIST = join(HERE, 'dist');
 const ENTRY = `.holdfast-${process.pid}`;
 const PIECES = join(DIST, 'pieces');
+/** Code of the engine that a compiler has made, if one has. It goes beside the pieces. */
+const NATIVE = join(HERE, '../core/native');
+const NATIVE_FILES = readdirSync(NATIVE).filter((name) => name.endsWith('.node'));
 const PIECE_KEPT_MS = 24 * 60 * 60 * 1000;
 const LIBRARY = ['index', 'training', 'elasticdl', 'opentelemetry'];
 const [mode, directory, ...programs] = process.argv.slice(2);
@@ -104,12 +107,16 @@ function namedAsInNode(found) {
 }
 
 /** In a bundle the modules of workers are pieces. Code that looks for them is in a piece, or beside them all. */
+const PIECES_URL = `new URL(/\\/pieces\\/[^/]*$/.test(import.meta.url) ? './' : './pieces/', import.meta.url)`;
 const ofWorkers = {
   name: 'modules-of-workers',
   setup({ onLoad }) {
+    onLoad({ filter: /\/native-directory\.ts$/ }, () => ({
+      contents: `export const nativeDirectory = () => ${PIECES_URL};`,
+    }));
     onLoad({ filter: /\/(worker-files|service-file)\.ts$/ }, () => ({
       contents: `
-        const pieces = new URL(/\\/pieces\\/[^/]*$/.test(import.meta.url) ? './' : './pieces/', import.meta.url);
+        const pieces = ${PIECES_URL};
         const piece = (name) => new URL(name + '.mjs', pieces);
         export const THREAD_FILE = piece('transfer-worker');
         export const CHECKSUM_SERVICE = piece('checksum-service');
@@ -140,6 +147,11 @@ const inputs = [...Object.keys(metafile.inputs), ...page.inputs.map((path) => jo
 if (isPackage) writeFileSync(`${directory}.inputs.json`, JSON.stringify(inputs));
 else if (isOfTests) for (const file of outputFiles) replaceFile(file);
 else replaceCommand();
+for (const name of NATIVE_FILES)
+  replaceFile({
+    path: join(OPTIONS.outdir, 'pieces', name),
+    contents: readFileSync(join(NATIVE, name)),
+  });
 
 /** A program that starts meanwhile reads the old file or the new one. What has not changed stays compiled. */
 function replaceFile({ path, contents }) {
@@ -159,6 +171,7 @@ function replaceCommand() {
   renameSync(join(DIST, `${ENTRY}.mjs`), join(DIST, 'holdfast.mjs'));
   for (const name of readdirSync(PIECES)) {
     const path = join(PIECES, name);
+    if (NATIVE_FILES.includes(name)) continue;
     if (Date.now() - statSync(path).mtimeMs > PIECE_KEPT_MS) unlinkSync(path);
   }
 }

@@ -32,6 +32,8 @@ export function stagePackage(root: string, folder: string, target: string): void
     mkdirSync(dirname(to), { recursive: true });
     cpSync(join(root, 'packages', folder, 'dist', file), to);
   }
+  const native = join(root, 'packages', folder, 'native');
+  if (existsSync(native)) cpSync(native, join(target, 'native'), { recursive: true });
   for (const [path, text] of publicDeclarations(root, folder, () => undefined))
     writeText(join(target, 'dist', path.slice(folder.length + 1)), text);
   writeTexts(root, folder, target, manifest);

@@ -33,7 +33,8 @@ export async function pythonProgram(): Promise<string> {
 
 const IS_NEW_ENOUGH = 'import sys, venv; sys.exit(sys.version_info < (3, 9))';
 
-async function requirePython(): Promise<void> {
+/** Throws `ServerUnavailable` if there is no Python for virtual environments. */
+export async function requirePython(): Promise<void> {
   try {
     await promisify(execFile)('python3', ['-c', IS_NEW_ENOUGH]);
   } catch (error) {

@@ -17,13 +17,14 @@ const SUITES = [
   'arm64',
   'browser',
   'prometheus',
+  'native',
 ] as const;
 
 export type Suite = (typeof SUITES)[number];
 /** Suites whose store is in a cloud or on an emulator. */
 export type CloudSuite = Exclude<
   Suite,
-  'local' | 'etcd' | 'python' | 'frameworks' | 'arm64' | 'browser' | 'prometheus'
+  'local' | 'etcd' | 'python' | 'frameworks' | 'arm64' | 'browser' | 'prometheus' | 'native'
 >;
 
 export interface TestConfig {

@@ -9,7 +9,7 @@ afterEach(() => {
 });
 
 /** Loads `checksum.ts` with a `require` that returns what `load` returns. */
-async function loadWith(load: () => unknown): Promise<typeof import('./checksum.ts')> {
+async function loadWith(load: (module: string) => unknown): Promise<typeof import('./checksum.ts')> {
   vi.resetModules();
   vi.doMock('node:module', () => ({ createRequire: () => load }));
   return await import('./checksum.ts');
@@ -18,6 +18,32 @@ async function loadWith(load: () => unknown): Promise<typeof import('./checksum.
 function notInstalled(): never {
   throw Object.assign(new Error("Cannot find module '@node-rs/crc32'"), { code: 'MODULE_NOT_FOUND' });
 }
+
+describe('the package of npm is in use, with the same values', () => {
+  test.each([
+    ['the own native module is not there', notInstalled],
+    ['the processor cannot run it', () => ({ kernels: {} })],
+    ['it computes another CRC', () => ({ crc32c: () => 0 })],
+    ['it is wrong only for a seed', () => ({ crc32c: withoutSeed })],
+    ['it is wrong only for long input', () => ({ crc32c: wrongFrom(256) })],
+  ])('when %s', async (_why, load) => {
+    const checksum = await loadWith((name) => (name.endsWith('.node') ? load() : realRequire(name)));
+    expect(checksum.crc32cImplementation).toBe('node-rs');
+    expectCheckValue(checksum.crc32c);
+  });
+});
+
+test('the own native module is in use if it computes the right values', async () => {
+  const { crc32c } = realRequire('@node-rs/crc32');
+  const asked: string[] = [];
+  const checksum = await loadWith((name) => {
+    asked.push(name);
+    return { crc32c };
+  });
+  expect(checksum.crc32cImplementation).toBe('holdfast');
+  expect(asked).toEqual([`./crc32c-${process.platform}-${process.arch}.node`]);
+  expectCheckValue(checksum.crc32c);
+});
 
 describe('the fall-back is in use, with the same values', () => {
   test.each([
@@ -28,10 +54,7 @@ describe('the fall-back is in use, with the same values', () => {
   ])('when %s', async (_why, load) => {
     const checksum = await loadWith(load);
     expect(checksum.crc32cImplementation).toBe('fallback');
-    expect(checksum.crc32c(new TextEncoder().encode('123456789'))).toBe(0xe3069283);
-    expect(
-      checksum.crc32c(new TextEncoder().encode('789'), checksum.crc32c(new TextEncoder().encode('123456'))),
-    ).toBe(0xe3069283);
+    expectCheckValue(checksum.crc32c);
   });
 });
 
@@ -65,6 +88,20 @@ class Forgetful {
   digestBuffer(): Uint8Array {
     return this.#hash;
   }
+}
+
+type Crc32c = (bytes: Uint8Array, seed?: number) => number;
+
+function expectCheckValue(crc32c: Crc32c): void {
+  expect(crc32c(new TextEncoder().encode('123456789'))).toBe(0xe3069283);
+  expect(crc32c(new TextEncoder().encode('789'), crc32c(new TextEncoder().encode('123456')))).toBe(
+    0xe3069283,
+  );
+}
+
+function wrongFrom(length: number): Crc32c {
+  const { crc32c } = realRequire('@node-rs/crc32');
+  return (bytes, seed) => crc32c(bytes, seed) ^ (bytes.length < length ? 0 : 1);
 }
 
 function withoutSeed(bytes: Uint8Array): number {

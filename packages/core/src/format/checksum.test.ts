@@ -44,8 +44,8 @@ describe.each(Object.entries(IMPLEMENTATIONS))('%s', (_name, compute) => {
   });
 });
 
-test('crc32c: the native module is in use where the tests run', () => {
-  expect(crc32cImplementation).toBe('native');
+test('crc32c: native code is in use where the tests run', () => {
+  expect(crc32cImplementation).not.toBe('fallback');
 });
 
 test('crc32c: native code and fall-back agree on random bytes', () => {

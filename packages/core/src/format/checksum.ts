@@ -8,18 +8,23 @@
 
 import { createHash } from 'node:crypto';
 import { createRequire } from 'node:module';
+import { nativeDirectory } from './native-directory.ts';
 
 /** The polynomial with its bits reflected; bit 31 stands for x^0. */
 const POLYNOMIAL = 0x82f63b78;
 const SLICES = 8;
 
-/** RFC 3720, appendix B.4, and the check value of the CRC catalogue. */
+/**
+ * RFC 3720, appendix B.4, the check value of the CRC catalogue, and bytes so many that each half of
+ * them runs through every loop of the native code.
+ */
 const SELF_TEST: readonly (readonly [bytes: Uint8Array, crc32c: number])[] = [
   [new Uint8Array(0), 0],
   [new TextEncoder().encode('123456789'), 0xe3069283],
   [new Uint8Array(32), 0x8a9136aa],
   [new Uint8Array(32).fill(0xff), 0x62a8ab43],
   [Uint8Array.from({ length: 32 }, (_, index) => index), 0x46dd794e],
+  [Uint8Array.from({ length: 1531 }, (_, index) => (index * index) % 251), 0x26be88a3],
 ];
 
 type Crc32c = (bytes: Uint8Array, seed?: number) => number;
@@ -89,29 +94,47 @@ function passesSelfTest(candidate: Crc32c): boolean {
 }
 
 /**
- * `undefined` if the native module is not installed for this platform, does not load, or computes
- * wrong values.
+ * Modules that export `crc32c`, the fastest first: the code of this package for Linux on x64 and
+ * arm64, and the package of npm for every other machine.
  */
-function loadNative(): Crc32c | undefined {
+const NATIVE = {
+  holdfast: () => createRequire(nativeDirectory())(`./crc32c-${process.platform}-${process.arch}.node`),
+  'node-rs': () => createRequire(import.meta.url)('@node-rs/crc32'),
+} as const;
+
+/**
+ * `undefined` if the module is not installed for this platform, does not load, or computes wrong
+ * values.
+ */
+function loadNative(load: () => unknown): Crc32c | undefined {
   try {
     // `require` at run time instead of `import`: bundlers ignore it, and a missing binary is no
     // error.
-    const native = createRequire(import.meta.url)('@node-rs/crc32') as { crc32c: Crc32c };
-    return passesSelfTest(native.crc32c) ? native.crc32c : undefined;
+    const { crc32c } = load() as { crc32c: Crc32c };
+    return passesSelfTest(crc32c) ? crc32c : undefined;
   } catch {
-    // The fallback computes the same values; `crc32cImplementation` tells which one is in use.
+    // The next one computes the same values; `crc32cImplementation` tells which one is in use.
     return undefined;
   }
 }
 
-const native = loadNative();
+type Implementation = keyof typeof NATIVE | 'fallback';
 
-export const crc32cImplementation: 'native' | 'fallback' = native === undefined ? 'fallback' : 'native';
+function chooseImplementation(): readonly [Implementation, Crc32c] {
+  for (const [name, load] of Object.entries(NATIVE)) {
+    const native = loadNative(load);
+    if (native !== undefined) return [name as keyof typeof NATIVE, (bytes, seed = 0) => native(bytes, seed)];
+  }
+  return ['fallback', crc32cFallback];
+}
+
+const chosen = chooseImplementation();
+
+/** The code that computes CRC32C in this process. */
+export const crc32cImplementation: Implementation = chosen[0];
 
 /** CRC32C as an unsigned 32-bit number. `seed` is the CRC32C of the preceding bytes. */
-export const crc32c: (bytes: Uint8Array, seed?: number) => number = native
-  ? (bytes, seed = 0) => native(bytes, seed)
-  : crc32cFallback;
+export const crc32c: (bytes: Uint8Array, seed?: number) => number = chosen[1];
 
 /** BLAKE3 of bytes that arrive in pieces. */
 export interface Blake3 {
