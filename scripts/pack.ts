@@ -9,11 +9,10 @@ import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'n
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ServerUnavailable } from '../test/servers/cached-build.ts';
-import { testConfig } from '../test/servers/config.ts';
 import { FetchError } from './fetch-package.mjs';
 import { writeArchive } from './pack/archive.ts';
 import { publishMaps } from './pack/bundle-maps.ts';
-import { NATIVE_TITLE, prepareNativeCode } from './pack/native-code.ts';
+import { tryNativeCode } from './pack/native-code.ts';
 import { MACHINES, type Machine, stageSelfContained } from './pack/self-contained.ts';
 import {
   assertSelfContained,
@@ -74,20 +73,8 @@ async function packAll(): Promise<string[]> {
   return [...packages, ...archives, wheel, dockerfile];
 }
 
-/** Without native code of its own the engine uses the slower package of npm. */
-async function tryNativeCode(): Promise<void> {
-  try {
-    await prepareNativeCode(ROOT);
-  } catch (error) {
-    if (!(error instanceof ServerUnavailable)) throw error;
-    if (testConfig(process.env).requiredSuites.has('native'))
-      throw new FetchError(`HOLDFAST_REQUIRE names native, but ${error.message}`);
-    console.error(`${NATIVE_TITLE} cannot be had, so the packages will be SLOWER: ${error.message}`);
-  }
-}
-
 async function main(): Promise<void> {
-  await tryNativeCode();
+  await tryNativeCode(ROOT);
   if (!runStep(BUILD)) process.exit(1);
   rmSync(ARTIFACTS, { recursive: true, force: true });
   mkdirSync(STAGE, { recursive: true });
@@ -102,7 +89,7 @@ async function main(): Promise<void> {
 try {
   await main();
 } catch (error) {
-  if (!(error instanceof FetchError)) throw error;
+  if (!(error instanceof FetchError || error instanceof ServerUnavailable)) throw error;
   console.error(`holdfast: ${error.message}`);
   process.exitCode = 1;
 }

@@ -17,6 +17,7 @@ import {
 import { dirname, join } from 'node:path';
 import { requirePython } from '../../test/python/python-program.ts';
 import { cachedBuild, runBuildStep, ServerUnavailable, say } from '../../test/servers/cached-build.ts';
+import { testConfig } from '../../test/servers/config.ts';
 import { assertElf, type ElfMachine } from './elf.ts';
 
 export const NATIVE_TITLE = 'the native code for CRC32C';
@@ -77,8 +78,23 @@ export async function prepareNativeCode(root: string): Promise<void> {
   }
 }
 
-/** A directory in the cache. */
-async function compiledCode(root: string): Promise<string> {
+/**
+ * As `prepareNativeCode`. If that is impossible, it says so, and the engine uses a slower package
+ * of npm. Throws `ServerUnavailable` only if `HOLDFAST_REQUIRE` names `native`.
+ */
+export async function tryNativeCode(root: string): Promise<void> {
+  try {
+    await prepareNativeCode(root);
+  } catch (error) {
+    if (!(error instanceof ServerUnavailable)) throw error;
+    if (testConfig(process.env).requiredSuites.has('native'))
+      throw new ServerUnavailable(`HOLDFAST_REQUIRE names native, but ${error.message}`);
+    say(`${NATIVE_TITLE} cannot be had, so saves will be SLOWER: ${error.message}`);
+  }
+}
+
+/** A directory in the cache with the code for each machine. Otherwise as `prepareNativeCode`. */
+export async function compiledCode(root: string): Promise<string> {
   const source = readFileSync(join(sourceDirectory(root), 'crc32c.c'));
   const made = JSON.stringify([COMPILER, FLAGS, TARGETS]);
   const key = createHash('sha256').update(source).update(made).digest('hex').slice(0, 16);

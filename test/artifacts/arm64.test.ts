@@ -5,7 +5,8 @@
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, rename, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, test } from 'vitest';
 import { type Ended, run } from '../e2e/holdfast-process.ts';
 import { describeOnServer, whyNone } from '../servers/server-suite.ts';
@@ -13,6 +14,7 @@ import { ARM64_TITLE, arm64Machine, copyArm64Machine, runByQemu } from './arm64-
 import {
   artifact,
   COMMAND,
+  CRC32C_BY,
   INSTALL_TIMEOUT_MS,
   NATIVE_SAID,
   nativeChecksums,
@@ -21,6 +23,7 @@ import {
   VERSION,
 } from './artifacts.ts';
 
+const COMPARE = fileURLToPath(new URL('../native/compare.mjs', import.meta.url));
 const HOME = `opt/holdfast-${VERSION}-linux-arm64`;
 /** QEMU takes seconds to compile the code of each command, and longer if other tests run. */
 const TIMEOUT_MS = 300_000;
@@ -67,7 +70,9 @@ describeOnServer(
         const { run, place } = machine();
         expect(await run('bin/holdfast', 'version')).toEqual({
           code: 0,
-          stdout: expect.stringMatching(/^holdfast \S+ +Node 24\.\S+ +linux-arm64\n$/),
+          stdout: expect.stringMatching(
+            new RegExp(`^holdfast \\S+ +Node 24\\.\\S+ +linux-arm64 +CRC32C by ${CRC32C_BY}\n$`),
+          ),
           stderr: '',
         });
         const loader = place.path('root', 'lib', 'ld-linux-aarch64.so.1');
@@ -99,6 +104,19 @@ describeOnServer(
         expect(await machine().run('lib/node', '--eval', nativeChecksums(`/${HOME}/${COMMAND}`))).toEqual(
           NATIVE_SAID,
         );
+      },
+      TIMEOUT_MS,
+    );
+
+    test.runIf(CRC32C_BY === 'holdfast')(
+      'every kernel of the engine computes CRC32C for any bytes',
+      async () => {
+        const { run, place } = machine();
+        await copyFile(COMPARE, place.path('root', 'compare.mjs'));
+        const code = `/${HOME}/lib/holdfast/dist/pieces/crc32c-linux-arm64.node`;
+        const ended = await run('lib/node', '/compare.mjs', code);
+        expect(ended).toMatchObject({ code: 0, stderr: '' });
+        expect(JSON.parse(ended.stdout)).toMatchObject({ kernels: ['128 bits'], wrong: [] });
       },
       TIMEOUT_MS,
     );

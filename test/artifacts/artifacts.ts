@@ -120,9 +120,17 @@ export function npm(...args: readonly string[]): string[] {
 /** The command within an archive. */
 export const COMMAND = 'lib/holdfast/dist/command.mjs';
 
+/** The engine's native code, if packing could compile it: a file for each machine. */
+export const ENGINE_NATIVES: readonly string[] = readdirSync(join(ROOT, 'packages/core/native'))
+  .filter((name) => name.endsWith('.node'))
+  .sort();
+
+/** What `holdfast version` calls the code that computes CRC32C. */
+export const CRC32C_BY = ENGINE_NATIVES.length > 0 ? 'holdfast' : 'node-rs';
+
 /**
- * A program for Node. It prints `NATIVE_SAID` if native code computes both checksums for this
- * `command.mjs`.
+ * A program for Node. It prints `NATIVE_SAID` if native code of packages computes both checksums
+ * for this `command.mjs`.
  */
 export function nativeChecksums(command: string): string {
   return `

@@ -15,6 +15,8 @@ import {
   ARTIFACTS,
   artifact,
   COMMAND,
+  CRC32C_BY,
+  ENGINE_NATIVES,
   NATIVE_SAID,
   nativeChecksums,
   readJson,
@@ -74,6 +76,7 @@ describe('on its own machine', () => {
   test('computes checksums and hashes natively', async () => {
     const words = [join(home(OWN), 'lib', 'node'), '--eval', nativeChecksums(join(home(OWN), COMMAND))];
     expect(await isolated(words)).toEqual(NATIVE_SAID);
+    expect((await isolated([program(OWN), 'version'])).stdout).toMatch(`CRC32C by ${CRC32C_BY}\n`);
   });
 
   test('a glibc that is too old is told', async () => {
@@ -111,6 +114,8 @@ describe.each([OWN, OTHER] as const)('linux-%s', (arch) => {
       expect(readFileSync(join(home(arch), file)).readUInt16LE(ELF_MACHINE_AT), file).toBe(
         ELF_MACHINES[arch],
       );
+    const pieces = readdirSync(join(home(arch), 'lib/holdfast/dist/pieces'));
+    expect(pieces.filter((name) => name.endsWith('.node')).sort()).toEqual(ENGINE_NATIVES);
   });
 
   test('has the licences, and the launcher parses', () => {

@@ -12,6 +12,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 // @boundaries-ignore packing decides what is in a map
 import type { SourceMap } from '../../scripts/pack/bundle-maps.ts';
 import {
+  ENGINE_NATIVES,
   PACKAGES,
   type PackageJson,
   ROOT,
@@ -45,6 +46,11 @@ function unpacked(name: string): string {
 function filesOf(name: string): string[] {
   return readdirSync(unpacked(name), { recursive: true }) as string[];
 }
+
+test('the engine has its native code for each machine, and its source', () => {
+  const files = filesOf('@holdfast/core').filter((file) => file.startsWith('native/'));
+  expect(files.sort()).toEqual([...ENGINE_NATIVES, 'crc32c.c'].sort().map((name) => `native/${name}`));
+});
 
 describe.each(PACKAGES)('%s', (name) => {
   test('says what it is, under what licence, and where it comes from', () => {

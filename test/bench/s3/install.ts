@@ -25,10 +25,15 @@ export function installPython(home: string, packages: Readonly<Record<string, st
 /** Installs missing peers. Needs `python3` with venv, and npm. Safe to repeat. */
 export function installPeers({ python, modules }: Places): void {
   installPython(python, PYTHON_PACKAGES);
-  mkdirSync(modules, { recursive: true });
-  writeFileSync(join(modules, 'package.json'), '{ "private": true }\n');
+  installNpm(modules, NPM_PACKAGES);
+}
+
+/** Installs these versions into `directory`. No script of a package runs. Safe to repeat. */
+export function installNpm(directory: string, versions: Readonly<Record<string, string>>): void {
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, 'package.json'), '{ "private": true }\n');
   const npm = npmCommand({ env: process.env, execPath: process.execPath });
-  const packages = Object.entries(NPM_PACKAGES).map(([name, version]) => `${name}@${version}`);
+  const packages = Object.entries(versions).map(([name, version]) => `${name}@${version}`);
   const flags = [
     '--no-save',
     '--ignore-scripts',
@@ -37,5 +42,5 @@ export function installPeers({ python, modules }: Places): void {
     '--global=false',
     '--loglevel=error',
   ];
-  runStep(npm.command, [...npm.args, 'install', '--prefix', modules, ...flags, ...packages]);
+  runStep(npm.command, [...npm.args, 'install', '--prefix', directory, ...flags, ...packages]);
 }

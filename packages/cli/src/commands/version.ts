@@ -5,7 +5,7 @@ import { takeOperands } from '../operands.ts';
 export const versionCommand: Command = {
   name: 'version',
   group: 'Shell',
-  summary: 'Print the version of this program, and of the Node that runs it',
+  summary: 'Print the version of this program, of the Node that runs it, and which code computes CRC32C',
   operands: '',
   options: [],
   examples: ['holdfast version', 'holdfast version --json'],
@@ -15,8 +15,9 @@ export const versionCommand: Command = {
 async function runVersion(call: Call): Promise<CommandResult> {
   takeOperands(call.command, call.operands, []);
   const node = process.versions.node;
+  const { crc32cImplementation: crc32c } = await import('@holdfast/core');
   return {
-    text: `holdfast ${call.programVersion}   Node ${node}   ${platform()}-${arch()}`,
-    json: { version: call.programVersion, node, platform: platform(), arch: arch() },
+    text: `holdfast ${call.programVersion}   Node ${node}   ${platform()}-${arch()}   CRC32C by ${crc32c}`,
+    json: { version: call.programVersion, node, platform: platform(), arch: arch(), crc32c },
   };
 }

@@ -130,7 +130,11 @@ function chooseImplementation(): readonly [Implementation, Crc32c] {
 
 const chosen = chooseImplementation();
 
-/** The code that computes CRC32C in this process. */
+/**
+ * The code that computes CRC32C in this process: `holdfast` is the native code of this package,
+ * `node-rs` that of the package `@node-rs/crc32`, at a fifth of its speed, and `fallback` is
+ * JavaScript, at a fiftieth. All compute the same values.
+ */
 export const crc32cImplementation: Implementation = chosen[0];
 
 /** CRC32C as an unsigned 32-bit number. `seed` is the CRC32C of the preceding bytes. */
