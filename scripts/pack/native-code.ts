@@ -105,13 +105,14 @@ export async function compiledCode(root: string): Promise<string> {
 
 /** Leaves only the compiled code in the directory: 11 kB, where the compiler takes 200 MB. */
 async function compile(source: string, directory: string): Promise<void> {
+  const sha256 = wheelOfThisMachine();
   await requirePython();
   say(`compiling ${NATIVE_TITLE}, less than a minute, once`);
   const tools = join(directory, 'tools');
   mkdirSync(tools);
   const env = { ...process.env, ZIG_GLOBAL_CACHE_DIR: join(tools, 'cache') } as Record<string, string>;
   const step = (...words: string[]) => runBuildStep({ title: NATIVE_TITLE, words, env, directory });
-  const zig = await unpackCompiler(tools, step);
+  const zig = await unpackCompiler({ sha256, tools, step });
   for (const [arch, target] of Object.entries(TARGETS) as [ElfMachine, string][]) {
     const file = join(directory, fileName(arch));
     await step(zig, 'cc', '-target', target, ...FLAGS, '-o', file, source);
@@ -120,14 +121,24 @@ async function compile(source: string, directory: string): Promise<void> {
   rmSync(tools, { recursive: true });
 }
 
-/** Returns the path of the program. */
-async function unpackCompiler(tools: string, step: (...words: string[]) => Promise<void>): Promise<string> {
+function wheelOfThisMachine(): string {
   const machine = `${process.platform}-${process.arch}`;
   const sha256 = WHEELS[machine];
-  if (sha256 === undefined)
-    throw new ServerUnavailable(
-      `it is compiled on ${Object.keys(WHEELS).join(' and ')} only, not on ${machine}`,
-    );
+  if (sha256 !== undefined) return sha256;
+  const known = Object.keys(WHEELS).join(' and ');
+  throw new ServerUnavailable(`it is compiled on ${known} only, and this is ${machine}`);
+}
+
+/** Returns the path of the program. */
+async function unpackCompiler({
+  sha256,
+  tools,
+  step,
+}: {
+  sha256: string;
+  tools: string;
+  step: (...words: string[]) => Promise<void>;
+}): Promise<string> {
   // A pip that is there wherever Python has its module venv.
   const environment = join(tools, 'python');
   await step('python3', '-m', 'venv', environment);

@@ -6,7 +6,7 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { validate } from 'dockerfile-utils';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -105,17 +105,23 @@ test('on another machine the command says which one it is for', async () => {
 });
 
 describe.each([OWN, OTHER] as const)('linux-%s', (arch) => {
-  const natives = () =>
-    (readdirSync(home(arch), { recursive: true }) as string[]).filter((file) => file.endsWith('.node'));
+  const nativesOf = (directory: string) =>
+    (readdirSync(join(home(arch), directory), { recursive: true }) as string[])
+      .filter((file) => file.endsWith('.node'))
+      .map((file) => join(directory, file));
 
   test('Node and the native code are for it', () => {
-    expect(natives()).toHaveLength(2);
-    for (const file of ['lib/node', ...natives()])
+    const ofEngine = nativesOf('lib/holdfast/dist');
+    expect(ofEngine.map((file) => basename(file)).sort()).toEqual(ENGINE_NATIVES);
+    const natives = [
+      ...nativesOf('lib/holdfast/node_modules'),
+      ...ofEngine.filter((file) => file.includes(arch)),
+    ];
+    expect(natives).toHaveLength(ENGINE_NATIVES.length > 0 ? 3 : 2);
+    for (const file of ['lib/node', ...natives])
       expect(readFileSync(join(home(arch), file)).readUInt16LE(ELF_MACHINE_AT), file).toBe(
         ELF_MACHINES[arch],
       );
-    const pieces = readdirSync(join(home(arch), 'lib/holdfast/dist/pieces'));
-    expect(pieces.filter((name) => name.endsWith('.node')).sort()).toEqual(ENGINE_NATIVES);
   });
 
   test('has the licences, and the launcher parses', () => {

@@ -11,8 +11,8 @@ import { resolve } from 'node:path';
 import { Worker } from 'node:worker_threads';
 
 const LENGTHS = 4097;
-const OFFSETS = 33;
-const SPLITS = 2000;
+const OFFSETS = 16;
+const SPLITS = 300;
 const PAGE_BYTES = 65_536;
 const POLYNOMIAL_REFLECTED = 0x82f63b78;
 

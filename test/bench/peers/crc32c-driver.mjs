@@ -12,6 +12,7 @@ import { join } from 'node:path';
 
 const GIB = 2 ** 30;
 const PIECE_BYTES = 8 * 2 ** 20;
+const POLYNOMIAL_REFLECTED = 0x82f63b78;
 const CHECK_VALUE = 0xe3069283;
 
 const [directory, name] = process.argv.slice(2);
@@ -22,7 +23,7 @@ const IMPLEMENTATIONS = {
   '@node-rs/crc32': () => load('@node-rs/crc32').crc32c,
   'aws-crt': () => load('aws-crt').checksums.crc32c,
   'hash-wasm': async () => {
-    const hash = await load('hash-wasm').createCRC32C();
+    const hash = await load('hash-wasm').createCRC32(POLYNOMIAL_REFLECTED);
     return (bytes) => Number.parseInt(hash.init().update(bytes).digest('hex'), 16);
   },
 };
