@@ -28,7 +28,7 @@ const WHEELS: Readonly<Record<string, string>> = {
   'linux-x64': 'ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54',
   'linux-arm64': 'b7c5f02fccd40f89b999ee16a1f5ddced56e6182370f8affe494bcf8a28cf07e',
 };
-/** What this compiler needs of its wheel. The other half of it is C libraries. */
+/** Unpacks the part of the wheel that compiling needs. The other half is C libraries. */
 const UNPACK = `
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1]) as wheel:

@@ -29,7 +29,7 @@ interface Times {
 
 interface Implementation {
   readonly name: string;
-  /** Where its module is found. */
+  /** Its module is found from here. */
   readonly directory: string;
   readonly times: Times[];
 }

@@ -1,5 +1,5 @@
 /*
- * CRC32C for Node, by carry-less multiplication: five times as fast as the package of npm.
+ * CRC32C for Node, by carry-less multiplication (docs/decisions/0044-native-crc32c.md).
  *
  * A message is a polynomial over GF(2), and its CRC is the remainder of a division by P. Each step
  * multiplies 128 bits by x^D mod P and adds the 128 bits that lie D bits behind. The remainder
@@ -23,7 +23,7 @@ typedef u32 kernel(u32 crc, const u8 *bytes, size n);
 
 enum { SUMS = 8 };
 
-/* x^(D+32) mod P for the lower half and x^(D-32) mod P for the upper half, both shifted by a bit. */
+/* x^(D+32) mod P for the lower half, x^(D-32) mod P for the upper half. Both shifted by a bit. */
 static const vec128 FOLD_128_BITS = {0xf20c0dfe, 0x14cd00bd6};
 static const vec128 FOLD_1024_BITS = {0x6992cea2, 0xd3b6092};
 
@@ -65,7 +65,9 @@ TARGET_256 static vec256 fold256(vec256 sum, vec256 factors, vec256 next) {
 
 #define TARGET_128 __attribute__((target("crc,aes")))
 
-TARGET_128 static u64 crc_of_8(u64 crc, u64 bytes) { return __builtin_arm_crc32cd((u32)crc, bytes); }
+TARGET_128 static u64 crc_of_8(u64 crc, u64 bytes) {
+  return __builtin_arm_crc32cd((u32)crc, bytes);
+}
 TARGET_128 static u32 crc_of_1(u32 crc, u8 byte) { return __builtin_arm_crc32cb(crc, byte); }
 
 TARGET_128 static vec128 fold128(vec128 sum, vec128 factors, vec128 next) {
@@ -148,7 +150,7 @@ static int has_256_bits(void) {
 
 #else
 
-/* Of the C library, which Node has loaded. */
+/* The C library defines it, and Node has loaded that. */
 extern unsigned long getauxval(unsigned long type) __attribute__((weak));
 
 static int has_128_bits(void) {
@@ -191,9 +193,11 @@ static napi_value call(napi_env env, napi_info info) {
   return result;
 }
 
-static void add_kernel(napi_env env, napi_value exports, napi_value kernels, const char *name, kernel *chosen) {
+static void add_kernel(napi_env env, napi_value exports, napi_value kernels, const char *name,
+                       kernel *chosen) {
   napi_value function;
-  if (napi_create_function(env, "crc32c", NAPI_AUTO_LENGTH, call, (void *)chosen, &function) != NAPI_OK) return;
+  int status = napi_create_function(env, "crc32c", NAPI_AUTO_LENGTH, call, (void *)chosen, &function);
+  if (status != NAPI_OK) return;
   napi_set_named_property(env, kernels, name, function);
   napi_set_named_property(env, exports, "crc32c", function);
 }
