@@ -196,8 +196,8 @@ static napi_value call(napi_env env, napi_info info) {
 static void add_kernel(napi_env env, napi_value exports, napi_value kernels, const char *name,
                        kernel *chosen) {
   napi_value function;
-  int status = napi_create_function(env, "crc32c", NAPI_AUTO_LENGTH, call, (void *)chosen, &function);
-  if (status != NAPI_OK) return;
+  if (napi_create_function(env, "crc32c", NAPI_AUTO_LENGTH, call, (void *)chosen, &function))
+    return;
   napi_set_named_property(env, kernels, name, function);
   napi_set_named_property(env, exports, "crc32c", function);
 }
