@@ -19,9 +19,13 @@ const HERE = import.meta.dirname;
 const DIST = join(HERE, 'dist');
 const ENTRY = `.holdfast-${process.pid}`;
 const PIECES = join(DIST, 'pieces');
-/** Code of the engine that a compiler has made, if one has. It goes beside the pieces. */
-const NATIVE = join(HERE, '../core/native');
-const NATIVE_FILES = readdirSync(NATIVE).filter((name) => name.endsWith('.node'));
+/** Code that a compiler has made, if one has: of the engine and of the command. It goes beside the pieces. */
+const NATIVE_PATHS = ['../core/native', 'native'].flatMap((directory) =>
+  readdirSync(join(HERE, directory))
+    .filter((name) => name.endsWith('.node'))
+    .map((name) => join(HERE, directory, name)),
+);
+const NATIVE_FILES = NATIVE_PATHS.map((path) => basename(path));
 const PIECE_KEPT_MS = 24 * 60 * 60 * 1000;
 const LIBRARY = ['index', 'training', 'elasticdl', 'opentelemetry'];
 const [mode, directory, ...programs] = process.argv.slice(2);
@@ -147,10 +151,10 @@ const inputs = [...Object.keys(metafile.inputs), ...page.inputs.map((path) => jo
 if (isPackage) writeFileSync(`${directory}.inputs.json`, JSON.stringify(inputs));
 else if (isOfTests) for (const file of outputFiles) replaceFile(file);
 else replaceCommand();
-for (const name of NATIVE_FILES)
+for (const path of NATIVE_PATHS)
   replaceFile({
-    path: join(OPTIONS.outdir, 'pieces', name),
-    contents: readFileSync(join(NATIVE, name)),
+    path: join(OPTIONS.outdir, 'pieces', basename(path)),
+    contents: readFileSync(path),
   });
 
 /** A program that starts meanwhile reads the old file or the new one. What has not changed stays compiled. */

@@ -9,17 +9,23 @@ const MODULE = fileURLToPath(new URL('native-code.ts', import.meta.url));
 
 let directory: string;
 /** Code of an older source. */
-let older: string;
+let older: string[];
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'holdfast-native-'));
   mkdirSync(join(directory, 'bin'));
   symlinkSync(process.execPath, join(directory, 'bin', 'node'));
-  const native = join(directory, 'packages', 'core', 'native');
-  mkdirSync(native, { recursive: true });
-  writeFileSync(join(native, 'crc32c.c'), 'int x;');
-  older = join(native, 'crc32c-linux-x64.node');
-  writeFileSync(older, 'old');
+  older = [];
+  for (const [folder, name] of [
+    ['core', 'crc32c'],
+    ['cli', 'exit'],
+  ] as const) {
+    const native = join(directory, 'packages', folder, 'native');
+    mkdirSync(native, { recursive: true });
+    writeFileSync(join(native, `${name}.c`), 'int x;');
+    older.push(join(native, `${name}-linux-x64.node`));
+  }
+  for (const file of older) writeFileSync(file, 'old');
 });
 
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
@@ -47,8 +53,10 @@ describe('where the native code cannot be compiled', () => {
   test('a line says so and why, and code of an older source is removed', async () => {
     const { code, stderr } = await tryIt({});
     expect(code).toBe(0);
-    expect(stderr).toMatch(/CRC32C cannot be had, so saves will be SLOWER: Python 3\.9 or .* was not found/);
-    expect(existsSync(older)).toBe(false);
+    expect(stderr).toMatch(
+      /the native code cannot be had, so saves will be SLOWER: Python 3\.9 or .* was not found/,
+    );
+    expect(older.filter((file) => existsSync(file))).toEqual([]);
   });
 
   test('it is an error if HOLDFAST_REQUIRE names it', async () => {

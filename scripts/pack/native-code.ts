@@ -1,5 +1,5 @@
 /**
- * Compiles the engine's native code, for every machine that we pack for. The compiler is Zig's C
+ * Compiles native code, for every machine that we pack for. The compiler is Zig's C
  * compiler, in the wheel that its authors publish: it compiles for any machine on any other.
  */
 
@@ -20,7 +20,11 @@ import { cachedBuild, runBuildStep, ServerUnavailable, say } from '../../test/se
 import { testConfig } from '../../test/servers/config.ts';
 import { assertElf, type ElfMachine } from './elf.ts';
 
-export const NATIVE_TITLE = 'the native code for CRC32C';
+export const NATIVE_TITLE = 'the native code';
+
+/** The package that each source is of. */
+const SOURCES = { crc32c: 'core', exit: 'cli' } as const;
+type Source = keyof typeof SOURCES;
 
 const COMPILER = 'ziglang==0.17.1';
 /** SHA-256 of the wheels for the machines that compile. */
@@ -47,29 +51,36 @@ const TARGETS: Readonly<Record<ElfMachine, string>> = {
   arm64: 'aarch64-linux-none',
 };
 
-function sourceDirectory(root: string): string {
-  return join(root, 'packages', 'core', 'native');
+function sourceDirectory(root: string, source: Source): string {
+  return join(root, 'packages', SOURCES[source], 'native');
 }
 
-/** The name under which the engine looks for the code. */
-function fileName(arch: ElfMachine): string {
-  return `crc32c-linux-${arch}.node`;
+function sourcePath(root: string, source: Source): string {
+  return join(sourceDirectory(root, source), `${source}.c`);
 }
+
+/** The name under which the program looks for the code. */
+function fileName(source: Source, arch: ElfMachine): string {
+  return `${source}-linux-${arch}.node`;
+}
+
+const ALL = (Object.keys(SOURCES) as Source[]).flatMap((source) =>
+  (Object.keys(TARGETS) as ElfMachine[]).map((arch) => ({ source, arch, name: fileName(source, arch) })),
+);
 
 /**
- * Puts the compiled code beside its source, where the engine finds it. Compiles it if the cache
+ * Puts the compiled code beside its source, where the program finds it. Compiles it if the cache
  * does not have it: that takes less than half a minute and downloads 100 MB. Throws
  * `ServerUnavailable` if that is impossible here.
  */
 export async function prepareNativeCode(root: string): Promise<void> {
-  const names = Object.keys(TARGETS).map((arch) => fileName(arch as ElfMachine));
   const compiled = await compiledCode(root).catch((error: unknown) => {
     // Code of an older source must not be packed as if it were of this one.
-    for (const name of names) rmSync(join(sourceDirectory(root), name), { force: true });
+    for (const { source, name } of ALL) rmSync(join(sourceDirectory(root, source), name), { force: true });
     throw error;
   });
-  for (const name of names) {
-    const target = join(sourceDirectory(root), name);
+  for (const { source, name } of ALL) {
+    const target = join(sourceDirectory(root, source), name);
     const bytes = readFileSync(join(compiled, name));
     if (existsSync(target) && readFileSync(target).equals(bytes)) continue;
     // A process that runs the former code keeps it.
@@ -79,8 +90,8 @@ export async function prepareNativeCode(root: string): Promise<void> {
 }
 
 /**
- * As `prepareNativeCode`. If that is impossible, it says so, and the engine uses a slower package
- * of npm. Throws `ServerUnavailable` only if `HOLDFAST_REQUIRE` names `native`.
+ * As `prepareNativeCode`. If that is impossible, it says so, and the program does without. Throws
+ * `ServerUnavailable` only if `HOLDFAST_REQUIRE` names `native`.
  */
 export async function tryNativeCode(root: string): Promise<void> {
   try {
@@ -95,16 +106,16 @@ export async function tryNativeCode(root: string): Promise<void> {
 
 /** A directory in the cache with the code for each machine. Otherwise as `prepareNativeCode`. */
 export async function compiledCode(root: string): Promise<string> {
-  const source = readFileSync(join(sourceDirectory(root), 'crc32c.c'));
-  const made = JSON.stringify([COMPILER, FLAGS, TARGETS]);
-  const key = createHash('sha256').update(source).update(made).digest('hex').slice(0, 16);
-  const wanted = { title: NATIVE_TITLE, home: `crc32c-${key}`, file: fileName('x64') };
-  const build = (directory: string) => compile(join(sourceDirectory(root), 'crc32c.c'), directory);
+  const hash = createHash('sha256').update(JSON.stringify([COMPILER, FLAGS, TARGETS]));
+  for (const source of Object.keys(SOURCES) as Source[]) hash.update(readFileSync(sourcePath(root, source)));
+  const home = `native-${hash.digest('hex').slice(0, 16)}`;
+  const wanted = { title: NATIVE_TITLE, home, file: fileName('crc32c', 'x64') };
+  const build = (directory: string) => compile(root, directory);
   return dirname(await cachedBuild({ ...wanted, build }));
 }
 
-/** Leaves only the compiled code in the directory: 11 kB, where the compiler takes 200 MB. */
-async function compile(source: string, directory: string): Promise<void> {
+/** Leaves only the compiled code in the directory: 20 kB, where the compiler takes 200 MB. */
+async function compile(root: string, directory: string): Promise<void> {
   const sha256 = wheelOfThisMachine();
   await requirePython();
   say(`compiling ${NATIVE_TITLE}, less than a minute, once`);
@@ -113,9 +124,9 @@ async function compile(source: string, directory: string): Promise<void> {
   const env = { ...process.env, ZIG_GLOBAL_CACHE_DIR: join(tools, 'cache') } as Record<string, string>;
   const step = (...words: string[]) => runBuildStep({ title: NATIVE_TITLE, words, env, directory });
   const zig = await unpackCompiler({ sha256, tools, step });
-  for (const [arch, target] of Object.entries(TARGETS) as [ElfMachine, string][]) {
-    const file = join(directory, fileName(arch));
-    await step(zig, 'cc', '-target', target, ...FLAGS, '-o', file, source);
+  for (const { source, arch, name } of ALL) {
+    const file = join(directory, name);
+    await step(zig, 'cc', '-target', TARGETS[arch], ...FLAGS, '-o', file, sourcePath(root, source));
     assertElf(file, arch);
   }
   rmSync(tools, { recursive: true });

@@ -121,9 +121,16 @@ export function npm(...args: readonly string[]): string[] {
 export const COMMAND = 'lib/holdfast/dist/command.mjs';
 
 /** The engine's native code, if packing could compile it: a file for each machine. */
-export const ENGINE_NATIVES: readonly string[] = readdirSync(join(ROOT, 'packages/core/native'))
-  .filter((name) => name.endsWith('.node'))
-  .sort();
+export const ENGINE_NATIVES = nativesIn('packages/core/native');
+
+/** The same with that of the command, as the packed command has it beside its pieces. */
+export const COMMAND_NATIVES = [...ENGINE_NATIVES, ...nativesIn('packages/cli/native')].sort();
+
+function nativesIn(directory: string): readonly string[] {
+  return readdirSync(join(ROOT, directory))
+    .filter((name) => name.endsWith('.node'))
+    .sort();
+}
 
 /** What `holdfast version` calls the code that computes CRC32C. */
 export const CRC32C_BY = ENGINE_NATIVES.length > 0 ? 'holdfast' : 'node-rs';

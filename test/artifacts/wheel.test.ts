@@ -14,8 +14,8 @@ import { runPython } from '../python/run-python.ts';
 import { describeOnServer, whyNone } from '../servers/server-suite.ts';
 import {
   artifact,
+  COMMAND_NATIVES,
   CRC32C_BY,
-  ENGINE_NATIVES,
   INSTALL_TIMEOUT_MS,
   installer,
   NATIVE_SAID,
@@ -81,7 +81,7 @@ describeOnServer({ suite: 'python', name: 'the wheel', whyNone: why, open }, () 
     expect(natives.filter((name) => name.includes('linux-x64-gnu/'))).toHaveLength(2);
     expect(natives.filter((name) => name.includes('linux-arm64-gnu/'))).toHaveLength(2);
     expect(natives).toEqual(
-      expect.arrayContaining(ENGINE_NATIVES.map((name) => `holdfast/_bundle/dist/pieces/${name}`)),
+      expect.arrayContaining(COMMAND_NATIVES.map((name) => `holdfast/_bundle/dist/pieces/${name}`)),
     );
     expect(inspected.names).toEqual(
       expect.arrayContaining(['holdfast/py.typed', 'holdfast/_bundle/THIRD-PARTY-LICENSES.txt']),

@@ -4,6 +4,7 @@ import { systemClock } from '@holdfast/core/contract';
 import packageJson from '../package.json' with { type: 'json' };
 import { askAtTerminal } from './confirm.ts';
 import type { EarlySignals } from './early-signals.ts';
+import { endProcess } from './end-process.ts';
 import { listenForInterrupt } from './interrupt.ts';
 import { runCli } from './run-cli.ts';
 import type { Environment } from './sourced.ts';
@@ -11,7 +12,7 @@ import type { Environment } from './sourced.ts';
 /** A command that has succeeded and could not say so ends as an error of no other kind does. */
 const OUTPUT_LOST = 1;
 
-/** Sets the exit status. */
+/** Ends the process. */
 export async function runProgram(env: Environment, early: EarlySignals): Promise<void> {
   // A message that cannot be written is lost, and the command continues: a full disk below a log
   // must not end a save. A result that cannot be written is told at the end. A reader that closes
@@ -48,8 +49,5 @@ export async function runProgram(env: Environment, early: EarlySignals): Promise
     );
     process.exitCode = OUTPUT_LOST;
   }
-
-  // Node ends by itself when nothing is left. Exiting during its own compilations can hang Node 24
-  // for ever, so exit only if there are leftovers.
-  setTimeout(() => process.exit(), 50).unref();
+  endProcess();
 }
