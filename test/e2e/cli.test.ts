@@ -169,6 +169,7 @@ describe('save, look, restore', () => {
       bytesRead: 301_005,
       storedChecksumCount: 0,
       problems: [],
+      isDoubtful: false,
       recorded: 'verified',
       note: '',
       latest: 3,

@@ -13,7 +13,8 @@ export function endProcess(): void {
     exitNow(Number(process.exitCode ?? 0));
   }
   // Node ends by itself when nothing is left. Exiting during its own compilations can hang Node 24
-  // for ever, so exit only if there are leftovers, such as a process that was to provide credentials.
+  // for ever, so exit only if there are leftovers, such as a process that was to provide
+  // credentials.
   setTimeout(() => process.exit(), 50).unref();
 }
 
