@@ -101,7 +101,7 @@ function expectCheckValue(crc32c: Crc32c): void {
 
 function wrongFrom(length: number): Crc32c {
   const { crc32c } = realRequire('@node-rs/crc32');
-  return (bytes, seed) => crc32c(bytes, seed) ^ (bytes.length < length ? 0 : 1);
+  return (bytes, seed) => (crc32c(bytes, seed) ^ (bytes.length < length ? 0 : 1)) >>> 0;
 }
 
 function withoutSeed(bytes: Uint8Array): number {
