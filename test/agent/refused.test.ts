@@ -1,11 +1,11 @@
 /** What the agent refuses, and that the others are served on. */
 
 import { chmodSync, chownSync, existsSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { startAgent } from '@holdfast/agent';
 import { isCheckpointError } from '@holdfast/core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { hex, type Trainer } from './agent-client.ts';
 import { newRun, TestAgent } from './agent-run.ts';
 
@@ -215,6 +215,47 @@ describe('requests', () => {
   test('a header of 100 KiB', async () => {
     const headers = { 'x-long': 'x'.repeat(100 * 1024) };
     expect((await agent.raw({ method: 'GET', path: '/healthz', headers })).status).toBe(431);
+  });
+
+  test('a header of 100 MB is cut off long before its end', async () => {
+    const client = connect(agent.socket);
+    client.on('error', () => undefined);
+    const closed = new Promise<void>((resolve) => client.once('close', () => resolve()));
+    client.write('GET /healthz HTTP/1.1\r\nhost: a\r\nx-long: ');
+    let sentBytes = 0;
+    for (const piece = Buffer.alloc(64 * 1024, 'x'); !client.destroyed && sentBytes < 100e6; ) {
+      const drained = new Promise<void>((resolve) => client.once('drain', () => resolve()));
+      client.write(piece);
+      sentBytes += piece.byteLength;
+      await Promise.race([drained, closed]);
+    }
+    expect(sentBytes).toBeLessThan(10e6);
+    expect((await agent.call('health')).status).toBe(200);
+  });
+
+  test('more than 1024 connections: the last are closed, the others are served', async () => {
+    await using full = await TestAgent.start();
+    const connections: Socket[] = [];
+    try {
+      while (connections.length < 1100) {
+        const each = connect(full.socket);
+        // The system refuses one that would wait beside too many others.
+        const isOpen = await new Promise<boolean>((resolve) => {
+          each.once('connect', () => resolve(true)).on('error', () => resolve(false));
+        });
+        if (isOpen) connections.push(each);
+      }
+      const isClosed = ({ readableEnded, destroyed }: Socket) => readableEnded || destroyed;
+      for (const each of connections) each.resume();
+      await vi.waitFor(() => expect(connections.filter(isClosed)).toHaveLength(1100 - 1024));
+      const [first] = connections as [Socket];
+      const answered = new Promise((resolve) => first.once('data', (data) => resolve(String(data))));
+      first.write('GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n');
+      expect(await answered).toMatch(/^HTTP\/1.1 200 /);
+    } finally {
+      for (const each of connections) each.destroy();
+    }
+    await vi.waitFor(async () => expect((await full.call('health')).status).toBe(200));
   });
 
   test.each([
