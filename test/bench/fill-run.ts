@@ -5,6 +5,7 @@ import {
   type CatalogCheckpoint,
   catalogKey,
   encodeRecord,
+  type FileRecord,
   manifestKey,
   payloadKey,
   receiptKey,
@@ -23,15 +24,23 @@ const RUN_ID = '00000000000000000000000000000000';
 export const JOB = 'job';
 const PUTS_AT_A_TIME = 64;
 
+type Id = CatalogCheckpoint['id'] & object;
+
+interface FillOptions {
+  readonly isCatalogOnly?: boolean;
+  readonly commitMs?: (version: number) => number;
+  readonly filesOf?: (id: Id) => Promise<readonly FileRecord[]>;
+}
+
 /**
  * A run of `count` live checkpoints of one file each, as if each had been saved. `isCatalogOnly`:
  * without files, manifests and former entries, for readers of the catalog. `commitMs`: the time of
- * a version's commit.
+ * a version's commit. `filesOf`: puts the files of a version.
  */
 export async function fillRun(
   store: ObjectStore,
   count: number,
-  { isCatalogOnly = false, commitMs = (version: number) => version } = {},
+  { isCatalogOnly = false, commitMs = (version) => version, filesOf }: FillOptions = {},
 ): Promise<void> {
   const put: Put = async (key, bytes) => {
     await store.create(key, bytes, { crc32c: crc32c(bytes) });
@@ -44,7 +53,9 @@ export async function fillRun(
   let state: State = { ...EMPTY_STATE, epoch: 1, attempt: JOB, worldSize: 1, txnRing: ['t'] };
   for (let first = 1; first <= count; first += ENTRY_CHECKPOINTS) {
     const last = Math.min(count, first + ENTRY_CHECKPOINTS - 1);
-    const checkpoints = [...state.checkpoints, ...(await putVersions(ofVersions, first, last)).map(timed)];
+    const files = filesOf ?? ((id: Id) => putFile(ofVersions, id));
+    const added = await putVersions({ put: ofVersions, files }, first, last);
+    const checkpoints = [...state.checkpoints, ...added.map(timed)];
     const latest = checkpoints.at(-1)?.id;
     const grown = { ...state, checkpoints, latest, top: latest?.version ?? -1n };
     const closed = closePages(grown, [], {
@@ -76,37 +87,45 @@ export async function fillRun(
 
 type Put = (key: string, bytes: Uint8Array) => Promise<void>;
 
+interface Putting {
+  readonly put: Put;
+  readonly files: (id: Id) => Promise<readonly FileRecord[]>;
+}
+
 /** Versions `first` to `last`, some at a time. */
-async function putVersions(put: Put, first: number, last: number): Promise<CatalogCheckpoint[]> {
+async function putVersions(putting: Putting, first: number, last: number): Promise<CatalogCheckpoint[]> {
   const checkpoints: CatalogCheckpoint[] = [];
   while (checkpoints.length < last - first + 1) {
     const from = first + checkpoints.length;
     const count = Math.min(PUTS_AT_A_TIME, last - from + 1);
-    const puts = Array.from({ length: count }, (_, index) => putVersion(put, BigInt(from + index)));
+    const puts = Array.from({ length: count }, (_, index) => putVersion(putting, BigInt(from + index)));
     checkpoints.push(...(await Promise.all(puts)));
   }
   return checkpoints;
 }
 
-async function putVersion(put: Put, version: bigint): Promise<CatalogCheckpoint> {
-  const id = { lineage: 1, epoch: 1, version };
-  const payload = new Uint8Array([Number(version % 256n), 1, 2]);
+/** The one file of a version. */
+async function putFile(put: Put, id: Id): Promise<FileRecord[]> {
+  const payload = new Uint8Array([Number(id.version % 256n), 1, 2]);
   const key = payloadKey({ id, writer: 0, incarnation: 0, nonce: '0f', name: 'a' });
   await put(key, payload);
   const sum = crc32c(payload);
-  const partCrc32c = new Uint8Array(4);
-  new DataView(partCrc32c.buffer).setUint32(0, sum);
   const sizes = { sizeBytes: payload.length, partSizeBytes: MIB };
-  const file = {
-    name: 'a',
-    key,
-    ...sizes,
-    crc32c: sum,
-    partCrc32c,
-    blake3: new Uint8Array(0),
-    mode: 0,
-    mtimeMs: 0,
-  };
+  const sums = { crc32c: sum, partCrc32c: bigEndian([sum]), blake3: new Uint8Array(0) };
+  return [{ name: 'a', key, ...sizes, ...sums, mode: 0, mtimeMs: 0 }];
+}
+
+/** As a file's record has the checksums of its parts. */
+export function bigEndian(sums: readonly number[]): Uint8Array {
+  const bytes = Buffer.alloc(4 * sums.length);
+  for (const [index, sum] of sums.entries()) bytes.writeUInt32BE(sum, 4 * index);
+  return bytes;
+}
+
+async function putVersion({ put, files: filesOf }: Putting, version: bigint): Promise<CatalogCheckpoint> {
+  const id = { lineage: 1, epoch: 1, version };
+  const files = await filesOf(id);
+  const sizeBytes = files.reduce((sum, file) => sum + file.sizeBytes, 0);
   const share = {
     writer: 0,
     incarnation: 0,
@@ -116,7 +135,7 @@ async function putVersion(put: Put, version: bigint): Promise<CatalogCheckpoint>
     directories: [],
   };
   const { bytes, sha256 } = encodeRecord('manifest', {
-    ...{ format: undefined, id, worldSize: 1, writers: [{ ...share, files: [file] }], receipts: [] },
+    ...{ format: undefined, id, worldSize: 1, writers: [{ ...share, files: [...files] }], receipts: [] },
     ...{ bases: [], metrics: METRICS, metadata: {}, suspicions: [] },
   });
   await put(manifestKey(id, sha256), bytes);
@@ -133,9 +152,9 @@ async function putVersion(put: Put, version: bigint): Promise<CatalogCheckpoint>
     ...{
       manifestKey: manifestKey(id, sha256),
       manifestSha256: sha256,
-      sizeBytes: 3,
-      fileCount: 1,
-      storedBytes: 3,
+      sizeBytes,
+      fileCount: files.length,
+      storedBytes: sizeBytes,
     },
     atMs: Number(version),
   });

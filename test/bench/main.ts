@@ -25,6 +25,8 @@ import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
 import { benchScale } from './scale.ts';
 import { benchSizes } from './sizes.ts';
 import { benchStart } from './start.ts';
+import { benchTensors } from './tensors.ts';
+import { benchTorch } from './torch.ts';
 import { benchUi } from './ui.ts';
 import { benchVerify } from './verify.ts';
 import { benchWorkers } from './workers.ts';
@@ -47,8 +49,10 @@ npm run bench -- collect          10,000 objects that nothing refers to, deleted
 npm run bench -- fleet            10,000 runs on MinIO, found and summarised: time, requests, memory
 npm run bench -- repartition      a checkpoint of ElasticDL's from 4 shards to 3, beside plain streams of the same bytes
 npm run bench -- inspect          the structure of a large shard of ElasticDL's
+npm run bench -- tensors          the tensors of 100 GiB, and exports of 10 GiB in both layouts: time and memory
 npm run bench -- async            how long a step is held up by a save beside the training, beside a plain copy
 npm run bench -- agent            trainers in Python that save and load by the agent, beside other clients, on MinIO
+npm run bench -- torch            two ranks of PyTorch save and load by DCP, beside other tools, on MinIO
 npm run bench -- scale            requests and bytes of one commit: 1 to 100,000 versions, 1 to 1,000,000 files
 npm run bench -- crowd            10,000 writers below one prefix of S3, on paper: time, refused requests, connections
 npm run bench -- ui               the page of 10,000 versions in Chromium, and the server's memory with 1,000 runs
@@ -59,7 +63,7 @@ all of them:
   --out DIR           where to write the raw JSON, and but for local the Markdown and charts (a new directory)
 all but local:
   --from-sources      measure the sources as they are, without a build
-local, s3, client, workers, sizes, mirror, references, resume, repartition, inspect, async:
+local, s3, client, workers, sizes, mirror, references, resume, repartition, inspect, tensors, torch, async:
   --dir DIR           the disk to measure (the directory for temporary files)
 s3, client, mirror:
   --shapes A,B        COUNTxSIZE, as in 16x64MiB
@@ -85,6 +89,11 @@ resume:
   --stores A,B        only these: local, MinIO, fake-gcs, Azurite
 repartition, inspect:
   --size A            of all rows, of the shard, as in 256MiB (4GiB, 2GiB)
+torch:
+  --size A            of all tensors together, as in 64MiB (512MiB)
+tensors:
+  --size A            of the checkpoint that is inspected (100GiB)
+  --export-size A     of the one that is exported (10GiB)
 async:
   --size A            of each of the 16 buffers, as in 1MiB (64MiB)
   --staging DIR       one more row: copied to there, as to /dev/shm
@@ -127,6 +136,8 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   verify: benchVerify,
   repartition: benchRepartition,
   inspect: benchInspect,
+  tensors: benchTensors,
+  torch: benchTorch,
   async: benchAsync,
   scale: benchScale,
   crowd: benchCrowd,

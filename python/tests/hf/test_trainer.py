@@ -18,6 +18,15 @@ _DOCUMENT = os.path.join(PYTHON_ROOT, "..", "docs", "huggingface.md")
 _SECONDS = 200.0
 
 
+def _two_ranks() -> dict[str, str]:
+    """What both ranks of a job have in their environment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    return {**where, "WORLD_SIZE": "2"}
+
+
 class Jobs(RealAgentCase):
     def start_job(self, words: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
         own = {
@@ -132,17 +141,38 @@ class Jobs(RealAgentCase):
         versions = [each.version for each in self.connect(writer=None).versions()]
         self.assertEqual(versions, [20, 10])
 
+    def test_a_model_that_fsdp_shards_resumes_as_if_never_stopped(self) -> None:
+        names = self.resume_sharded("fsdp")
+        # accelerate writes them by DCP.
+        for part in ("pytorch_model_fsdp_0", "optimizer_0"):
+            self.assertLessEqual({f"{part}/.metadata", f"{part}/__1_0.distcp"}, names)
+
+    def test_a_model_that_deepspeed_shards_resumes_as_if_never_stopped(self) -> None:
+        names = self.resume_sharded("deepspeed")
+        self.assertIn("latest", names)
+        optimizers = [name for name in names if name.endswith("optim_states.pt")]
+        self.assertEqual(len(optimizers), 2, names)
+
+    def resume_sharded(self, kind: str) -> set[str]:
+        """Trains to the end, and again from version 4 elsewhere. The names of its files."""
+        first, second = (os.path.join(self.directory, name) for name in ("a", "b"))
+        whole = self.sharded(kind, first)
+        resumed = self.sharded(kind, second, "4")
+        self.assertEqual([each["began"] for each in (*whole, *resumed)], [0, 0, 4, 4])
+        self.assertEqual(resumed[0]["weights"], whole[0]["weights"])
+        self.assertEqual(whole[0]["sharded"], kind == "fsdp")
+        run = self.connect(writer=None)
+        self.assertEqual([each.version for each in run.versions()][-1], 4)
+        return {file.name for file in run.files(4)}
+
+    def sharded(self, kind: str, directory: str, *version: str) -> list[dict[str, Any]]:
+        words = ["-m", "tests.hf.sharded", kind, self.uri, directory, *version]
+        own = {**_two_ranks(), "LOCAL_WORLD_SIZE": "2", "DS_ACCELERATOR": "cpu"}
+        ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
+        return self.ended(*[self.start_job(words, {**own, **rank}) for rank in ranks])
+
     def test_two_nodes_with_directories_of_their_own(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
-        common = {
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": port,
-            "WORLD_SIZE": "2",
-            "LOCAL_RANK": "0",
-            "GLOO_SOCKET_IFNAME": "lo",
-        }
+        common = {**_two_ranks(), "LOCAL_RANK": "0"}
         jobs = [self.begin("nodes", **common, RANK=str(rank)) for rank in range(2)]
         first, second = [each["nodes"] for each in self.ended(*jobs)]
         self.assertEqual(second["here"], ["rng_state_1.pth"])
