@@ -338,10 +338,7 @@ export class Agent {
    * Those that a trainer brings. An alias with rules may be of the same run, under another form of
    * its URI. The run then keeps the rules that it has.
    */
-  async #rulesOf(
-    { retention }: WriterRecord,
-    place: string,
-  ): Promise<WriterRecord['retention'] | undefined> {
+  async #rulesOf({ retention }: WriterRecord, place: string): Promise<WriterRecord['retention'] | undefined> {
     const { urisWithRules } = this.config;
     if (retention === undefined || urisWithRules.length === 0) return retention;
     const places = await Promise.all(
