@@ -1,7 +1,7 @@
 import { toCheckpointError } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { concurrency } from '../common-options.ts';
-import type { Exporter } from '../exporter/exporter.ts';
+import type { Exporter, ExporterOptions } from '../exporter/exporter.ts';
 import { printable } from '../format.ts';
 import { flag, value } from '../option.ts';
 import { takePlaces } from '../runs/places.ts';
@@ -65,26 +65,15 @@ async function runExporter(call: Call): Promise<CommandResult> {
 
 async function openExporter(call: Call, uris: readonly string[]): Promise<Exporter> {
   // Loaded here, so that other commands do not wait for it.
-  const [{ Exporter: Opened }, { openCheckpointManager, openStore }] = await Promise.all([
+  const [{ Exporter: Opened }, { openStore }] = await Promise.all([
     import('../exporter/exporter.ts'),
     import('@holdfast/stores'),
   ]);
   // A URI that is not accepted ends the command before it serves.
   for (const uri of uris) await (await openStore(uri, call.env)).close();
-  const everyMs = call.get(orphansEvery);
   return new Opened({
     uris,
-    orphans:
-      everyMs === undefined
-        ? undefined
-        : {
-            everyMs,
-            open: (uri) => openCheckpointManager(uri, { env: call.env }),
-            onFailure: (uri, error) =>
-              call.messages.warn(
-                `holdfast: the orphaned bytes of ${printable(uri)} cannot be counted: ${printable(toCheckpointError(error).message)}`,
-              ),
-          },
+    orphans: orphansOptions(call),
     intervalMs: call.get(interval) ?? INTERVAL_MS,
     runsMax: call.get(runsMax) ?? RUNS_MAX,
     programVersion: call.programVersion,
@@ -97,6 +86,24 @@ async function openExporter(call: Call, uris: readonly string[]): Promise<Export
             `holdfast: ${printable(uri)} cannot be searched: ${printable(problem.message)} (${problem.code})`,
           ),
   });
+}
+
+/** `undefined`: they are not to be counted. */
+function orphansOptions(call: Call): ExporterOptions['orphans'] {
+  const everyMs = call.get(orphansEvery);
+  if (everyMs === undefined) return undefined;
+  return {
+    everyMs,
+    open: async (uri) => {
+      const { openCheckpointManager } = await import('@holdfast/stores');
+      // It reads no payload, so it needs no threads.
+      return openCheckpointManager(uri, { env: call.env, settings: { workers: 0 } });
+    },
+    onFailure: (uri, error) =>
+      call.messages.warn(
+        `holdfast: the orphaned bytes of ${printable(uri)} cannot be counted: ${printable(toCheckpointError(error).message)}`,
+      ),
+  };
 }
 
 async function serve(call: Call, uris: readonly string[], found: Exporter): Promise<CommandResult> {
