@@ -97,9 +97,10 @@ export async function openPage(
   return { page, context, complaints };
 }
 
-/** Waits until the list of the page says that it has so many. */
+/** Waits until the list of the page says that it has so many, and a run is shown as a whole. */
 export async function total(page: Page, text: string): Promise<void> {
   await page.locator('.total', { hasText: new RegExp(`^${text}$`) }).waitFor({ timeout: 25_000 });
+  await page.locator('.picture-room').waitFor({ state: 'detached' });
 }
 
 /** Makes the page ask now, as if it had been hidden and shown again. */

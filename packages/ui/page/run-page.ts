@@ -16,13 +16,16 @@ import { VersionList } from './version-list.ts';
 import { count } from './words.ts';
 
 export function RunPage({ uri, mayChange }: { uri: string; mayChange: boolean }) {
-  const { data: view, error, reload } = useRun(uri);
+  const newest = useCall<VersionsPage>('/api/run/versions', { uri, limit: 1 });
+  // The server is busy while it reads a long run, so the newest versions come first.
+  const isFirstKnown = newest.data !== null || newest.error !== null;
+  const { data: view, error, reload } = useRun(uri, isFirstKnown);
   const events = useCall<EventsView>(
     view === null ? null : '/api/run/events',
     { uri },
     { version: view?.seq },
   );
-  if (view === null) return h(FirstPage, { uri, error });
+  if (view === null) return h(FirstPage, { uri, newest: newest.data, error });
   const problem = error ?? view.problem;
   return h(
     'div',
@@ -82,9 +85,14 @@ export function RunPage({ uri, mayChange }: { uri: string; mayChange: boolean })
   );
 }
 
+interface FirstPageProps {
+  readonly uri: string;
+  readonly newest: VersionsPage | null;
+  readonly error: CallError | null;
+}
+
 /** Until the whole run is read: the newest versions, which need one small read. */
-function FirstPage({ uri, error }: { uri: string; error: CallError | null }) {
-  const { data: newest } = useCall<VersionsPage>('/api/run/versions', { uri, limit: 1 });
+function FirstPage({ uri, newest, error }: FirstPageProps) {
   if (error) return h(ProblemNote, { error });
   const [row] = newest?.rows ?? [];
   return h(
@@ -118,9 +126,9 @@ function Versions({ uri, seq }: { uri: string; seq: number | null }) {
 }
 
 /** Renewed while the page is visible; unchanged views are not sent again. */
-export function useRun(uri: string) {
+function useRun(uri: string, isAsked: boolean) {
   return useCall<RunView>(
-    '/api/run',
+    isAsked ? '/api/run' : null,
     { uri },
     {
       pollMs: POLL_MS,

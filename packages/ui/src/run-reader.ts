@@ -67,8 +67,9 @@ export class RunReader {
   #problem: Problem | null = null;
   #triedAtMs = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | null = null;
-  /** The first part of the last read. */
+  /** The last look at the newest versions. */
   #newest: Promise<Newest> | null = null;
+  #newestAtMs = Number.NEGATIVE_INFINITY;
   #events: { readonly seq: number; readonly view: EventsView } | null = null;
 
   constructor(manager: RunManager, uri: string, clock: Clock) {
@@ -77,11 +78,10 @@ export class RunReader {
     this.#clock = clock;
   }
 
-  /** Begins to read the run. `false`: there is none. Rejects if the store does not tell. */
+  /** `false`: there is no run. Rejects if the store does not tell. Reads the newest versions only. */
   async hasRun(): Promise<boolean> {
-    this.#readIfOld();
     try {
-      await this.#newest;
+      await this.#newestNow();
       return true;
     } catch (error) {
       if (isCheckpointError(error, 'NotFound') && error.context['run'] === 'missing') return false;
@@ -103,9 +103,8 @@ export class RunReader {
    * the others in pages of its catalog.
    */
   async versions(query: PageQuery): Promise<VersionsPage> {
-    this.#readIfOld();
-    if (this.#known === null && this.#newest !== null && isOfNewest(query)) {
-      const { rows, versionCount } = await this.#newest;
+    if (this.#known === null && isOfNewest(query)) {
+      const { rows, versionCount } = await this.#newestNow();
       return { ...versionsPage(rows, query), total: versionCount };
     }
     return versionsPage(await this.rows(), query);
@@ -154,6 +153,7 @@ export class RunReader {
   /** The next call reads the store again. */
   forget(): void {
     this.#triedAtMs = Number.NEGATIVE_INFINITY;
+    this.#newestAtMs = Number.NEGATIVE_INFINITY;
   }
 
   async close(): Promise<void> {
@@ -161,13 +161,9 @@ export class RunReader {
     await this.manager.close();
   }
 
-  #readIfOld(): void {
+  async #current(): Promise<Known> {
     if (this.#reading === null && this.#clock.monotonicMs() - this.#triedAtMs >= REFRESH_MS)
       this.#reading = this.#refresh().finally(() => (this.#reading = null));
-  }
-
-  async #current(): Promise<Known> {
-    this.#readIfOld();
     await this.#reading;
     if (this.#known !== null) return this.#known;
     const { code, message } = this.#problem as Problem;
@@ -190,8 +186,7 @@ export class RunReader {
   async #read(): Promise<Known> {
     const { admin } = this.manager;
     const signal = this.#signal();
-    this.#newest = this.#readNewest(signal);
-    const newest = await this.#newest;
+    const newest = await this.#newestNow();
     const begun = await admin
       .begun({ signal })
       .then((list: readonly BegunVersion[]) => list.map(begunView), problemOf);
@@ -204,6 +199,14 @@ export class RunReader {
     const { rows, view } = known(this.#uri, summaries, plan);
     const facts = overviewFacts(overview, readAtMs);
     return { readAtMs, seq: newest.seq, begun, rows, view: { ...view, ...facts, seq: newest.seq } };
+  }
+
+  #newestNow(): Promise<Newest> {
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#newest !== null && nowMs - this.#newestAtMs < REFRESH_MS) return this.#newest;
+    this.#newestAtMs = nowMs;
+    this.#newest = this.#readNewest(this.#signal());
+    return this.#newest;
   }
 
   async #readNewest(signal: AbortSignal): Promise<Newest> {
