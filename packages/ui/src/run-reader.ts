@@ -78,7 +78,7 @@ export class RunReader {
     this.#clock = clock;
   }
 
-  /** `false`: there is no run. Rejects if the store does not tell. Reads the newest versions only. */
+  /** `false`: there is no run. Reads the newest versions. Rejects if the store does not tell. */
   async hasRun(): Promise<boolean> {
     try {
       await this.#newestNow();
