@@ -79,8 +79,8 @@ def writing(uri: str, directory: str, path: str) -> dict[str, Any]:
     inside, outside = os.path.join(directory, "a.pt"), os.path.join(f"{directory}-trace")
     for name in (inside, outside):
         with open(name, "wb") as file:
-            file.write(b"1")
-    destination.upload_file(state, "a.pt", outside, overwrite=False)
+            file.write(name.encode())
+    destination.upload_file(state, "trace", outside, overwrite=False)
     destination.upload_file(state, "a.pt", inside, overwrite=False)
     destination.close(state, None)
     versions = ObjectStore(uri).list_objects(None)
