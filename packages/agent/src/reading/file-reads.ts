@@ -25,8 +25,6 @@ export interface OpenedRead {
 }
 
 interface Chunks {
-  /** What makes the checkpoint and the file unique. */
-  readonly from: readonly unknown[];
   readonly name: string;
   readonly range: { readonly offsetBytes: number; readonly lengthBytes: number };
   readonly cut: AbortController;
@@ -38,8 +36,16 @@ export class FileReads {
   readonly #shared = new Map<string, SharedStream>();
   /** Each stream keeps some chunks; more of them wait for their turn. */
   readonly #turns = new Turns<SharedStream>(STREAMS_MAX);
-  /** Sizes by checkpoint and name: a committed checkpoint never changes. */
-  readonly #sizes = new Map<string, Map<string, number>>();
+  /**
+   * Sizes by name, of the checkpoint that was asked for last: a trainer loads one checkpoint at a
+   * time, and a committed checkpoint never changes.
+   */
+  #sizes: { readonly number: number; readonly byName: ReadonlyMap<string, number> } | undefined;
+  /**
+   * They tell checkpoints apart. A run that was begun again uses its lineages and versions again.
+   */
+  readonly #numbers = new WeakMap<Checkpoint, number>();
+  #numberCount = 0;
 
   constructor(readers: Readers) {
     this.#readers = readers;
@@ -52,17 +58,16 @@ export class FileReads {
   async read(wanted: FileRead, use: (opened: OpenedRead) => Promise<void>): Promise<void> {
     await this.#readers.read(wanted, async (checkpoint) => {
       const id = checkpoint.summary?.id as CheckpointId;
-      const fileBytes = await this.#sizeOf(wanted, checkpoint, id);
+      const fileBytes = await this.#sizeOf(wanted.name, checkpoint, id);
       const { offset, length = fileBytes - offset } = wanted;
       if (offset > fileBytes || offset + length > fileBytes)
         throw outside(wanted.name, { offset, length, fileBytes });
       const range = { offsetBytes: offset, lengthBytes: length };
-      const from = [wanted.uri, id.lineage, String(id.version), wanted.name];
       const cut = new AbortController();
       await use({
         sizeBytes: length,
         id,
-        chunks: () => this.#chunks(checkpoint, { from, name: wanted.name, range, cut }),
+        chunks: () => this.#chunks(checkpoint, { name: wanted.name, range, cut }),
         cut: cut.signal,
       });
     });
@@ -72,7 +77,7 @@ export class FileReads {
     const { name, range, cut } = wanted;
     let doneBytes = 0;
     const memory = (sizeBytes: number) => this.#memory.take(sizeBytes);
-    const key = JSON.stringify([...wanted.from, range.offsetBytes, range.lengthBytes]);
+    const key = JSON.stringify([this.#numberOf(checkpoint), name, range.offsetBytes, range.lengthBytes]);
     const shared = this.#join(key, () => checkpoint.openInputStream(name, { ...range, memory }));
     const onCut = () => cut.abort(shared.cut.reason);
     shared.cut.addEventListener('abort', onCut, { once: true });
@@ -109,17 +114,22 @@ export class FileReads {
     return shared;
   }
 
-  async #sizeOf({ uri, name }: FileRead, checkpoint: Checkpoint, id: CheckpointId): Promise<number> {
-    const key = JSON.stringify([uri, id.lineage, String(id.version)]);
-    let sizes = this.#sizes.get(key);
-    if (sizes === undefined) {
+  #numberOf(checkpoint: Checkpoint): number {
+    const known = this.#numbers.get(checkpoint);
+    if (known !== undefined) return known;
+    this.#numberCount += 1;
+    this.#numbers.set(checkpoint, this.#numberCount);
+    return this.#numberCount;
+  }
+
+  async #sizeOf(name: string, checkpoint: Checkpoint, id: CheckpointId): Promise<number> {
+    const number = this.#numberOf(checkpoint);
+    if (this.#sizes?.number !== number) {
       const { files } = await checkpoint.details();
-      sizes = new Map(files.map((file) => [file.name, file.sizeBytes]));
-      // The last one asked for is enough: a trainer loads one checkpoint at a time.
-      this.#sizes.clear();
-      this.#sizes.set(key, sizes);
+      const byName = new Map(files.map((file) => [file.name, file.sizeBytes]));
+      this.#sizes = { number, byName };
     }
-    const sizeBytes = sizes.get(name);
+    const sizeBytes = this.#sizes.byName.get(name);
     if (sizeBytes !== undefined) return sizeBytes;
     const context = { name, version: id.version };
     throw new CheckpointError('NotFound', `version ${id.version} has no file "${name}"`, { context });

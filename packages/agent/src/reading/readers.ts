@@ -1,6 +1,6 @@
 /** Managers that only read, one for each run. A manager closes after ten minutes without use. */
 
-import type { Checkpoint, Clock, RunManager } from '@holdfast/core';
+import { type Checkpoint, type Clock, isCheckpointError, type RunManager } from '@holdfast/core';
 import { HeldCheckpoints, type Wanted } from './held-checkpoints.ts';
 
 const IDLE_MS = 10 * 60_000;
@@ -16,6 +16,8 @@ export class Readers {
   readonly #open: (uri: string) => Promise<RunManager>;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   readonly #readers = new Map<string, Reader>();
+  /** Readers of runs that were replaced. */
+  readonly #closing = new Set<Promise<void>>();
 
   constructor(open: (uri: string) => Promise<RunManager>, clock: Pick<Clock, 'monotonicMs'>) {
     this.#open = open;
@@ -26,13 +28,23 @@ export class Readers {
     return [...this.#readers.values()].reduce((sum, reader) => sum + reader.useCount, 0);
   }
 
+  /** `work` may be called twice: again if the run was removed and begun again meanwhile. */
   use<T>(uri: string, work: (manager: RunManager) => Promise<T>): Promise<T> {
     return this.#use(uri, (manager) => work(manager));
   }
 
-  /** As `HeldCheckpoints.read`, on the manager of the run. */
+  /** As `HeldCheckpoints.read`, on the manager of the run. `work` is called at most once. */
   read<T>(wanted: Wanted, work: (checkpoint: Checkpoint) => Promise<T>): Promise<T> {
-    return this.#use(wanted.uri, (manager, held) => held.read(manager, wanted, work));
+    let hasBegun = false;
+    const once = (checkpoint: Checkpoint) => {
+      hasBegun = true;
+      return work(checkpoint);
+    };
+    return this.#use(
+      wanted.uri,
+      (manager, held) => held.read(manager, wanted, once),
+      () => !hasBegun,
+    );
   }
 
   /** As `HeldCheckpoints.describe`, on the manager of the run. */
@@ -47,12 +59,35 @@ export class Readers {
       await reader.held.releaseIdle(all);
       if (!all && (reader.useCount > 0 || reader.usedAtMs > until)) continue;
       this.#readers.delete(uri);
-      await (await reader.manager.catch(() => undefined))?.close();
+      await closeReader(reader);
     }
+    if (all) await Promise.all(this.#closing);
   }
 
-  async #use<T>(uri: string, work: (manager: RunManager, held: HeldCheckpoints) => Promise<T>): Promise<T> {
+  /**
+   * If the run was removed and another one begun at its URI, everything known of it is forgotten.
+   * The work then begins again with the new run, if `mayRepeat`.
+   */
+  async #use<T>(
+    uri: string,
+    work: (manager: RunManager, held: HeldCheckpoints) => Promise<T>,
+    mayRepeat = () => true,
+  ): Promise<T> {
     const reader = this.#readers.get(uri) ?? this.#add(uri);
+    try {
+      return await this.#useReader(reader, work);
+    } catch (error) {
+      if (!isOfAnotherRun(error)) throw error;
+      this.#forget(uri, reader);
+      if (!mayRepeat()) throw error;
+    }
+    return this.#useReader(this.#readers.get(uri) ?? this.#add(uri), work);
+  }
+
+  async #useReader<T>(
+    reader: Reader,
+    work: (manager: RunManager, held: HeldCheckpoints) => Promise<T>,
+  ): Promise<T> {
     reader.useCount += 1;
     try {
       return await work(await reader.manager, reader.held);
@@ -60,6 +95,14 @@ export class Readers {
       reader.useCount -= 1;
       reader.usedAtMs = this.#clock.monotonicMs();
     }
+  }
+
+  /** Its reads end: their bytes are of the run that was removed. */
+  #forget(uri: string, reader: Reader): void {
+    if (this.#readers.get(uri) !== reader) return;
+    this.#readers.delete(uri);
+    const closing = closeReader(reader).finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
   }
 
   #add(uri: string): Reader {
@@ -70,4 +113,13 @@ export class Readers {
     manager.catch(() => this.#readers.delete(uri));
     return reader;
   }
+}
+
+async function closeReader({ held, manager }: Reader): Promise<void> {
+  await held.releaseIdle(true);
+  await (await manager.catch(() => undefined))?.close();
+}
+
+function isOfAnotherRun(error: unknown): boolean {
+  return isCheckpointError(error, 'Corrupt') && error.context['catalog'] === 'another-run';
 }

@@ -91,6 +91,14 @@ export class CatalogRow {
     }
   }
 
+  /** The error if the run has another entry `seq` than it had. */
+  replaced(seq: number): CheckpointError {
+    const message = `entry ${seq} of the catalog is another one than before: the store has lost acknowledged writes`;
+    return new CheckpointError('StoreRegressed', message, {
+      context: { store: this.#run.store.uri, key: catalogKey(seq) },
+    });
+  }
+
   /** `lost`: number of an entry that was there and that no client may delete yet. */
   #regressed(lost: number, found: number): CheckpointError {
     const there = found === 0 ? 'no entry at all' : `entry ${found}`;

@@ -39,15 +39,23 @@ const ENTRIES_KEPT = 320;
 const PRUNE_EVERY = 64;
 const PRUNE_TIMEOUT_MS = 5000;
 
-/** An entry, and the time at which the store created it. */
+const ADVICE_ANOTHER_RUN = [
+  'since this manager was opened, the run was removed and begun again here, or its catalog was rebuilt',
+  'this manager writes nothing more: open a new one, which reads the run that is here now',
+];
+
+/** An entry as it is listed. The store's clock gives the time at which it was created. */
 export interface ListedEntry {
   readonly seq: number;
   readonly createdAtMs: number;
+  readonly etag: string;
 }
 
 export class Catalog {
   readonly #run: RunParts;
   #seen: Head = EMPTY_HEAD;
+  /** Etag with which the entry seen last was listed; `undefined`: it was not listed yet. */
+  #seenEtag: string | undefined;
   #storeTimeMs = 0;
   /** The entries of the last listing. */
   #listed: readonly ListedEntry[] = [];
@@ -137,7 +145,7 @@ export class Catalog {
   /**
    * Reads the newest entry: one list page, and one GET unless it is the one seen last.
    * `StoreRegressed`: the store has lost an entry that it has shown before, or that the newest
-   * entry follows.
+   * entry follows. `Corrupt`: the newest entry is damaged, or it is of another run.
    */
   async read(signal: AbortSignal | undefined): Promise<Head> {
     const { clock, settings } = this.#run;
@@ -150,13 +158,45 @@ export class Catalog {
       const seen = this.#seen;
       const seqs = await this.listSeqs(signal, Math.max(0, seen.seq - ROW_LENGTH));
       const highest = highestOf(seqs);
-      if (seen.seq > 0) this.#row.assertKept(seen.seq, seqs);
+      await this.#assertSeenKept(seqs, signal);
       if (highest === seen.seq) return seen;
       const entry = await withDamagedPart('newest', this.entry(highest, signal));
       if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);
       // A higher entry exists: this one may have been pruned between LIST and GET.
       await backOff(this.#run, repeats, signal);
     }
+  }
+
+  /**
+   * Checks the last listing: the entry seen last is still there, and it is the same. A run that was
+   * removed and begun again at this place uses its numbers again.
+   *
+   * `Corrupt`: the catalog is of another run now. `StoreRegressed`: the entry is missing, or
+   * another entry of this run has its number. Cost: no request if the entry is listed with the same
+   * etag.
+   */
+  async #assertSeenKept(seqs: readonly number[], signal: AbortSignal): Promise<void> {
+    const { seq, entryId } = this.#seen;
+    if (seq === 0) return;
+    const etag = this.#etagOf(seq);
+    if (etag !== undefined && etag === this.#seenEtag) return;
+    if (etag === undefined) {
+      // The catalog of another run may be shorter. `entry` rejects an entry of another run.
+      const highest = highestOf(seqs);
+      if (highest > 0 && highest < seq) await this.entry(highest, signal);
+      this.#row.assertKept(seq, seqs);
+      return;
+    }
+    const entry = await withDamagedPart('newest', this.entry(seq, signal));
+    // It may have been pruned since the listing.
+    if (entry === null) return;
+    if (entry.entryId !== entryId) throw this.#row.replaced(seq);
+    // The same bytes were written again, as by a restore from a backup.
+    this.#seenEtag = etag;
+  }
+
+  #etagOf(seq: number): string | undefined {
+    return this.#listed.find((listed) => listed.seq === seq)?.etag;
   }
 
   /** One entry by number. `null`: it does not exist (pruned, or never written). */
@@ -166,26 +206,30 @@ export class Catalog {
     if (!bytes) return null;
     const entry = decodeRecord('catalog-entry', bytes, { key, store: this.#run.store.uri });
     const context = { store: this.#run.store.uri, key };
-    const misplaced = this.#problemOf(entry, seq);
-    if (misplaced) {
-      const message = `${key} is not what it should be: ${misplaced}`;
-      throw new CheckpointError('Corrupt', message, { context: { ...context, isIntact: true } });
-    }
+    this.#assertPlaced(entry, seq, context);
     const contradiction = stateProblem(entry.state);
     if (contradiction)
       throw new CheckpointError('Corrupt', `${key} contradicts itself: ${contradiction}`, { context });
     return entry;
   }
 
-  #problemOf(entry: CatalogEntry, seq: number): string | undefined {
+  /** `Corrupt`: an intact entry that has another number, or is of another run than those before. */
+  #assertPlaced(entry: CatalogEntry, seq: number, context: ErrorContext): void {
+    const fail = (what: string, more: ErrorContext = {}) => {
+      const message = `${context.key} is not what it should be: ${what}`;
+      throw new CheckpointError('Corrupt', message, { context: { ...context, isIntact: true, ...more } });
+    };
     if (entry.seq !== seq) {
-      if (!isRebuildMark(entry, seq)) return `it says that it is entry ${entry.seq}`;
-      return 'it is the mark of a rebuild that has not ended; run the same rebuild again to finish it';
+      if (!isRebuildMark(entry, seq)) fail(`it says that it is entry ${entry.seq}`);
+      fail('it is the mark of a rebuild that has not ended; run the same rebuild again to finish it');
     }
     const { runId } = this.#seen;
-    if (runId === '' || entry.runId === runId) return undefined;
+    if (runId === '' || entry.runId === runId) return;
     const isRebuilt = entry.transaction.kind === REBUILD_KIND ? ', since the catalog was rebuilt' : '';
-    return `it is of run ${entry.runId}, not ${runId}${isRebuilt}`;
+    fail(`it is of run ${entry.runId}, not ${runId}${isRebuilt}`, {
+      catalog: 'another-run',
+      advice: ADVICE_ANOTHER_RUN,
+    });
   }
 
   /** Numbers of all existing entries above `afterSeq`, ascending. Cost: see `DoubtfulNames`. */
@@ -194,7 +238,9 @@ export class Catalog {
     const { found, storeTimeMs } = await this.#entries.list({ startAfter, signal });
     this.#storeTimeMs = storeTimeMs || this.#storeTimeMs;
     this.#isAllListed = startAfter === undefined;
-    this.#listed = found.map(({ object: { createdAtMs }, parsed }) => ({ seq: parsed, createdAtMs }));
+    this.#listed = found.map(({ object: { createdAtMs, etag }, parsed }) => ({
+      ...{ seq: parsed, createdAtMs, etag },
+    }));
     return found.map(({ parsed }) => parsed);
   }
 
@@ -254,17 +300,22 @@ export class Catalog {
   remember(entry: CatalogEntry): Head {
     const { seq, entryId, runId, state } = entry;
     const head: Head = { seq, entryId, runId, state };
-    if (head.seq > this.#seen.seq) this.#seen = head;
+    if (head.seq > this.#seen.seq) {
+      this.#seen = head;
+      this.#seenEtag = this.#etagOf(head.seq);
+    }
     return head;
   }
 
   /**
    * Call after a create that succeeded. The create may have reused the number of a pruned entry.
    * Then a higher entry exists, and only the ring of that entry shows whether this one took effect.
-   * `StoreRegressed`: an entry that this one follows is missing, so the outcome cannot be known.
+   * `StoreRegressed`, `Corrupt`: an entry that this one follows is missing or was replaced, so the
+   * outcome cannot be known.
    */
   async afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head> {
     const seqs = await this.listSeqs(signal, Math.max(0, entry.seq - ROW_LENGTH));
+    if (this.#seen.seq === entry.seq - 1) await this.#assertSeenKept(seqs, signal);
     const isNewest = highestOf(seqs) <= entry.seq && (await this.#row.isNewest(entry, seqs, signal));
     return isNewest ? this.remember(entry) : this.read(signal);
   }

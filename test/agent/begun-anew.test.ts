@@ -1,0 +1,80 @@
+/** A run is removed and begun again at the same URI while the agent lives. */
+
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { expect, test } from 'vitest';
+import { TestAgent } from './agent-run.ts';
+
+const SIZE = 300_000;
+
+function contentOf(life: number, version: number): Buffer {
+  return Buffer.from(Uint8Array.from({ length: SIZE }, (_, index) => (index * life + version) & 0xff));
+}
+
+async function saveAll(agent: TestAgent, run: string, life: number, versions: readonly number[]) {
+  const trainer = await agent.trainer(run, { attempt: `attempt-${life}` });
+  for (const version of versions) {
+    const files = [trainer.staged('big', contentOf(life, version)), trainer.staged(`only-${life}`)];
+    expect(await trainer.save(version, { files })).toMatchObject({ state: 'committed' });
+  }
+  return trainer;
+}
+
+/** Fills all that the agent remembers of the run, and checks it. */
+async function readAll(agent: TestAgent, run: string, life: number, versions: readonly number[]) {
+  const query = { uri: run };
+  const latest = versions.at(-1) as number;
+  expect((await agent.call('latest', { query })).body).toMatchObject({ version: String(latest) });
+  expect((await agent.call('versions', { query })).body.versions).toHaveLength(versions.length);
+  for (const version of versions) {
+    const { body } = await agent.call('version', { path: { version: String(version) }, query });
+    expect((body.files as { name: string }[]).map(({ name }) => name)).toEqual(['big', `only-${life}`]);
+    const { lineage } = body.id as { lineage: number };
+    const read = (name: string, which = {}) => {
+      const file = new URLSearchParams({ ...query, version: String(version), name, ...which });
+      return agent.raw({ method: 'GET', path: `/v1/files?${file}` });
+    };
+    for (const which of [{}, { lineage: String(lineage) }]) {
+      const { status, bytes } = await read('big', which);
+      expect([status, bytes.equals(contentOf(life, version))]).toEqual([200, true]);
+      expect((await read(`only-${life}`, which)).status).toBe(200);
+    }
+  }
+}
+
+test.each([
+  ['fewer', [2]],
+  ['as many', [1, 2]],
+  ['more', [1, 2, 3]],
+])('%s versions in the new run: each is read, and the former writer saves nothing', async (_, versions) => {
+  await using agent = await TestAgent.start();
+  const directory = join(agent.directory, 'the-run');
+  const run = pathToFileURL(directory).href;
+  const former = await saveAll(agent, run, 1, [1, 2]);
+  await readAll(agent, run, 1, [1, 2]);
+
+  rmSync(directory, { recursive: true });
+  await saveAll(agent, run, 2, versions);
+  await readAll(agent, run, 2, versions);
+
+  const late = await former.save(9, { files: [former.staged('big', contentOf(1, 9))] });
+  expect(late).toMatchObject({ state: 'failed', error: { code: 'Corrupt' } });
+  await readAll(agent, run, 2, versions);
+});
+
+test('a restore that was asked for after the run was begun again', async () => {
+  await using agent = await TestAgent.start();
+  const directory = join(agent.directory, 'the-run');
+  const run = pathToFileURL(directory).href;
+  await saveAll(agent, run, 1, [1, 2]);
+  await readAll(agent, run, 1, [1, 2]);
+  rmSync(directory, { recursive: true });
+  await saveAll(agent, run, 2, [1, 2]);
+  const to = join(agent.directory, 'restored');
+  const body = { uri: run, restoreId: 'a'.repeat(32), version: 'latest', to };
+  const { body: begun } = await agent.call('restore', { body });
+  const path = { restoreId: String(begun.restoreId) };
+  const { body: ended } = await agent.call('restoreState', { path, query: { wait: 'restored' } });
+  expect(ended).toMatchObject({ state: 'restored', version: '2', fileCount: 2 });
+});
