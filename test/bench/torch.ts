@@ -15,6 +15,7 @@ import { CLIENT, startAgent } from './agent-start.ts';
 import { inNewDirectory } from './in-new-directory.ts';
 import { positive } from './options.ts';
 import { isMet, machineText, markdownTable, publish, ratios, type Verdict, verdictTable } from './results.ts';
+import { assertRoom } from './room.ts';
 import { runToEnd } from './s3/process-cost.ts';
 import { parseShape } from './s3/shapes.ts';
 import { clientEnv, minioTarget } from './s3/targets.ts';
@@ -22,6 +23,8 @@ import { spread } from './statistics.ts';
 
 const PROGRAM = fileURLToPath(new URL('../peers/saves.py', import.meta.url));
 const OWN = 'Holdfast';
+/** As `saves.py` has it. */
+const WARM_UP_ROUNDS = 2;
 
 interface Took {
   readonly seconds: number;
@@ -81,6 +84,8 @@ export async function benchTorch(args: readonly string[]): Promise<boolean> {
   process.env['HOLDFAST_REQUIRE'] ??= 'frameworks';
   const python = await peersProgram();
   return inNewDirectory(values.dir, async (directory) => {
+    // Versions of Holdfast stay, two of each round. Those of one round of another tool are beside.
+    assertRoom(values.size, directory, (2 * (rounds + WARM_UP_ROUNDS) + 8) * sizeBytes);
     const lines = await measure({ python, directory, sizeBytes, rounds });
     const found = roundsOf(lines, sizeBytes);
     const conditions = `${machineText()}; 2 gloo ranks, ${values.size} of DTensors together, MinIO on the same machine; ${rounds} rounds, median [min–max]`;

