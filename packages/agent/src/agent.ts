@@ -11,6 +11,7 @@ import {
   systemClock,
   type Throttle,
   type TransferMemory,
+  toCheckpointError,
 } from '@holdfast/core';
 import { openCheckpointManager, openStore } from '@holdfast/stores';
 import type { RestoreRequest, SaveView } from './api/shapes.ts';
@@ -64,6 +65,8 @@ export class Agent {
   readonly #startedMs = systemClock.monotonicMs();
   readonly #stopped = new AbortController();
   #isStopping = false;
+  /** Why nothing can be staged in files, as the log has it. */
+  #stageProblem: string | undefined;
 
   constructor(
     config: Config,
@@ -221,15 +224,30 @@ export class Agent {
   }
 
   /**
-   * Ends writers whose trainers have ended without a word, or never opened their connection. The
-   * others keep their directory in the stage.
+   * Makes directories in the stage again that another program has removed. If one cannot be made,
+   * trainers save from memory without a name, and the log says why, once. Never rejects.
    */
+  async keepStage(): Promise<void> {
+    const connected = this.writers.filter(({ isConnected }) => isConnected);
+    try {
+      await this.stage.keep();
+      for (const writer of connected) await writer.keepStage();
+      if (this.#stageProblem !== undefined)
+        this.#logger.log('info', 'the staging directory is in use again', { stage: this.stage.directory });
+      this.#stageProblem = undefined;
+    } catch (error) {
+      const { message } = toCheckpointError(error);
+      if (message === this.#stageProblem) return;
+      this.#stageProblem = message;
+      const what = 'cannot use the staging directory; trainers save from memory without a name';
+      this.#logger.log('warn', what, { stage: this.stage.directory, error: message });
+    }
+  }
+
+  /** Ends writers whose trainers have ended without a word, or never opened their connection. */
   async lookAtWriters(): Promise<void> {
     for (const writer of this.writers) {
-      if (writer.isConnected) {
-        await writer.keepStage();
-        continue;
-      }
+      if (writer.isConnected) continue;
       const isGone = await this.stage.isCertainlyGone(writer.join);
       const isSilent = systemClock.monotonicMs() - writer.silentSinceMs > SILENT_MS;
       if (isGone ?? isSilent) await writer.leave();

@@ -2,7 +2,7 @@ import { type Logger, systemClock } from '@holdfast/core';
 import { Agent, type Stopped } from './agent.ts';
 import { Config } from './config.ts';
 import { serverOf } from './server/server.ts';
-import { listenAt, lockDirectory } from './server/socket-file.ts';
+import { listenAt } from './server/socket-file.ts';
 import { Stage } from './staging/stage.ts';
 
 /** How often idle readers are closed, and the idle agent ends. */
@@ -46,7 +46,6 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
   const agent = new Agent(config, stage, { env, logger });
   const ended = Promise.withResolvers<Stopped>();
   const server = serverOf(agent, { version: options.programVersion, end: () => void end() });
-  const unlock = await lockDirectory(stage.directory);
   const serve = async () => {
     // Before any trainer can save: what was sealed earlier has lower versions.
     await agent.resume();
@@ -54,7 +53,7 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
   };
   const release = await serve().catch(async (error: unknown) => {
     await agent.close();
-    await unlock();
+    await stage.close();
     throw error;
   });
   const watching = new AbortController();
@@ -71,11 +70,11 @@ export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
     await Promise.race([closed, systemClock.sleep(CLOSE_TIMEOUT_MS)]);
     server.closeAllConnections();
     await release();
-    await unlock();
+    await stage.close();
     ended.resolve(stopped);
     return stopped;
   }
-  void watch(agent, { signal: watching.signal, idleExitMs: options.idleExitMs, end });
+  void watch(agent, { signal: watching.signal, idleExitMs: options.idleExitMs, logger, end });
   return {
     ended: ended.promise,
     stop: async (deadlineMs) => {
@@ -90,18 +89,26 @@ async function watch(
   {
     signal,
     idleExitMs = Number.POSITIVE_INFINITY,
+    logger,
     end,
   }: {
     readonly signal: AbortSignal;
     readonly idleExitMs?: number | undefined;
+    readonly logger: Logger;
     readonly end: () => Promise<unknown>;
   },
 ): Promise<void> {
   let busyAtMs = systemClock.monotonicMs();
   while (!signal.aborted) {
     await systemClock.sleep(Math.min(LOOK_INTERVAL_MS, idleExitMs), signal).catch(() => undefined);
-    await agent.readers.closeIdle();
-    await agent.lookAtWriters();
+    try {
+      await agent.readers.closeIdle();
+      await agent.keepStage();
+      await agent.lookAtWriters();
+    } catch (error) {
+      // The saves under way are worth more than this look. The next one is soon.
+      logger.log('warn', 'cannot look after idle readers and writers', { error: String(error) });
+    }
     if (!agent.isIdle) busyAtMs = systemClock.monotonicMs();
     else if (systemClock.monotonicMs() - busyAtMs >= idleExitMs) await end();
   }

@@ -102,7 +102,8 @@ export class Writer {
   /** Enters the run. */
   async enter(): Promise<JoinResult & { latest: CheckpointSummary | null }> {
     this.comeBack();
-    await this.#prepareIfThereIsRoom();
+    // The trainer may save from other memory. `Stage.view` and the log say what is wrong.
+    await this.#prepare().catch(() => undefined);
     try {
       const manager = await this.#opened();
       const joined = await manager.join();
@@ -278,14 +279,12 @@ export class Writer {
     return { writerId: this.id, uri, attempt, index, count, pid, isConnected: this.isConnected, saves };
   }
 
-  /** Makes its directory again if another program has removed it. */
+  /**
+   * Makes its directory again if another program has removed it. A full stage is no error: the
+   * trainer may save from other memory.
+   */
   async keepStage(): Promise<void> {
     if (this.#ending || this.#isClosed || (await this.#parts.stage.isThere(this.id))) return;
-    await this.#prepareIfThereIsRoom();
-  }
-
-  /** A full stage keeps no trainer from joining: it may save from other memory. */
-  async #prepareIfThereIsRoom(): Promise<void> {
     try {
       await this.#prepare();
     } catch (error) {
@@ -303,6 +302,7 @@ export class Writer {
     const sources = new OpenedSources({
       ...this.#parts.rules,
       stage: this.#parts.stage.pathOf(this.id),
+      inStage: (work) => this.#parts.stage.within(this.id, work),
       life: this.join.life,
     });
     const version = toVersion(BigInt(request.version));

@@ -282,7 +282,9 @@ export const details = z
 
 const stage = z.object({
   directory: z.string(),
-  kind: z.enum(['tmpfs', 'disk']),
+  kind: z
+    .enum(['tmpfs', 'disk', 'none'])
+    .describe('none: nothing can be staged in the directory now, for the reason given'),
   reason: z.string(),
   freeBytes: bytes,
 });

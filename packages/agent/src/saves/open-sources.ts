@@ -20,6 +20,8 @@ const SEGMENT_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NO
 export interface SourceRules {
   /** The caller's staging directory, without links. */
   readonly stage: string;
+  /** See `Stage.within`, of the caller's staging directory. */
+  readonly inStage: <Result>(work: (path: string) => Promise<Result>) => Promise<Result>;
   /** Directories of other files, without links. */
   readonly roots: readonly string[];
   /** User ids whose files may be read. */
@@ -171,10 +173,14 @@ export class OpenedSources {
     return opening;
   }
 
-  async #openStaged(path: string): Promise<OpenSegment> {
-    if (!(await liesIn([this.#rules.stage], path))) throw denied(path, 'leads elsewhere');
-    const file = await openFile(path, SEGMENT_FLAGS);
-    return this.#checked(file, path, (place) => place.startsWith(`${this.#rules.stage}/`));
+  /** By the descriptor of the directory: another user may have given its name to another one. */
+  #openStaged(path: string): Promise<OpenSegment> {
+    const { stage, inStage } = this.#rules;
+    return inStage(async (directory) => {
+      if (!(await liesIn([stage], path))) throw denied(path, 'leads elsewhere');
+      const file = await openFile(`${directory}${path.slice(stage.length)}`, SEGMENT_FLAGS, path);
+      return this.#checked(file, path, (place) => place.startsWith(`${stage}/`));
+    });
   }
 
   /**
@@ -251,11 +257,11 @@ async function liesIn(places: readonly string[], path: string): Promise<boolean>
   }
 }
 
-async function openFile(path: string, flags: number): Promise<DirectFile> {
+async function openFile(path: string, flags: number, shown = path): Promise<DirectFile> {
   try {
     return await DirectFile.open(path, flags, { direct: false });
   } catch (error) {
-    throw fileError(error, `open ${path}`, { path });
+    throw fileError(error, `open ${shown}`, { path: shown });
   }
 }
 

@@ -16,9 +16,11 @@ const FACTS = {
   inOrder: undefined,
   begunWith: '',
 };
+const inStage = () => Promise.reject(new Error('no file is staged here'));
+const RULES = { stage: '/none', inStage, roots: [], owners: [], life: '' };
 
 test('a save that has ended holds neither its files nor its metadata: it is told about for long', async () => {
-  const sources = new OpenedSources({ stage: '/none', roots: [], owners: [], life: '' });
+  const sources = new OpenedSources(RULES);
   const meta = { metadata: { by: 'x'.repeat(1000) } };
   const files = [{ name: 'a', source: { path: '/none/a' } }];
   const job = new SaveJob(FACTS, { files, directories: ['d'], sources, meta, hooks: HOOKS });
@@ -37,7 +39,7 @@ test.each<[ErrorCode, string, string]>([
     'OutcomeUnknown: it was written to; it is not known whether an earlier agent had sent it before: what the store says',
   ],
 ])('a save that may have been sent, where the store answers %s, ends as %s', async (code, state, says) => {
-  const sources = new OpenedSources({ stage: '/none', roots: [], owners: [], life: '' });
+  const sources = new OpenedSources(RULES);
   const job = new SaveJob(FACTS, { files: [], directories: [], sources, meta: {}, hooks: HOOKS });
   job.noteSent(new CheckpointError('SourceChanged', 'it was written to'));
   job.seal();

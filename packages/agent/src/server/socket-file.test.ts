@@ -4,10 +4,10 @@ import { rename } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { lockDirectory, type Release, type Rename } from './socket-file.ts';
+import { type DirectoryLock, lockDirectory, type Rename } from './socket-file.ts';
 
 let directory: string;
-const releases: Release[] = [];
+const locks: DirectoryLock[] = [];
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'holdfast-lock-'));
@@ -18,13 +18,13 @@ beforeEach(() => {
 });
 
 afterEach(async () => {
-  for (const release of releases.splice(0)) await release();
+  for (const lock of locks.splice(0)) await lock.release();
   rmSync(directory, { recursive: true, force: true });
 });
 
 async function start(move?: Rename): Promise<string> {
   try {
-    releases.push(await lockDirectory(directory, move));
+    locks.push(await lockDirectory(directory, move));
     return 'serves';
   } catch (error) {
     return (error as { code: string }).code;
@@ -76,7 +76,7 @@ test('an agent that moves a name and is killed leaves it to the next one to give
 
 test('a lock that was released is taken', async () => {
   expect(await start()).toBe('serves');
-  await releases.pop()?.();
+  await locks.pop()?.release();
   expect(readdirSync(directory)).toEqual([]);
   expect(await start()).toBe('serves');
 });

@@ -9,7 +9,7 @@ import { basename, dirname } from 'node:path';
 import process from 'node:process';
 import { CheckpointError, systemClock, systemRandom } from '@holdfast/core';
 import { errnoOf, fileError } from '@holdfast/local-files';
-import { assertPrivateDirectory } from '../staging/stage.ts';
+import { assertPrivateDirectory } from '../staging/private-directory.ts';
 
 const RANDOM_DIGITS = 8;
 /** Before the random digits: of a first name, and of a name that was moved aside. */
@@ -53,20 +53,36 @@ export async function listenAt(server: Server, path: string, isShared: boolean):
   }
 }
 
+/** A directory that one agent uses at a time. */
+export interface DirectoryLock {
+  /** Whether the lock is still in the directory. Another program may have removed it. */
+  isHeld(): Promise<boolean>;
+  release(): Promise<void>;
+}
+
 /**
- * A directory that one agent uses at a time. A socket in it is the lock: the system forgets it with
- * the process, however that ends. `AlreadyExists`: another agent uses it.
+ * A socket in the directory is the lock: the system forgets it with the process, however that ends.
+ * `AlreadyExists`: another agent uses it. `shown`: the directory, in messages.
  */
-export async function lockDirectory(directory: string, move: Rename = rename): Promise<Release> {
+export async function lockDirectory(
+  directory: string,
+  move: Rename = rename,
+  shown = directory,
+): Promise<DirectoryLock> {
   const lock = createServer((socket) => socket.destroy()).unref();
   const handle = await open(directory);
   try {
     // By its descriptor, because the path of a socket must be short.
-    const release = await claim(lock, { path: `/proc/self/fd/${handle.fd}/.lock`, shown: directory, move });
-    return async () => {
-      await release();
-      lock.close();
-      await handle.close();
+    const path = `/proc/self/fd/${handle.fd}/.lock`;
+    const release = await claim(lock, { path, shown, move });
+    const ino = await inodeOf(path);
+    return {
+      isHeld: async () => ino !== undefined && (await inodeOf(path)) === ino,
+      release: async () => {
+        await release();
+        lock.close();
+        await handle.close();
+      },
     };
   } catch (error) {
     await handle.close();

@@ -6,11 +6,18 @@
 
 import { lstat, mkdir, readdir, readFile, realpath, rename, rm, statfs, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import process from 'node:process';
-import { CheckpointError, type CheckpointId, jsonReady, systemRandom } from '@holdfast/core/contract';
+import {
+  CheckpointError,
+  type CheckpointId,
+  jsonReady,
+  systemRandom,
+  toCheckpointError,
+} from '@holdfast/core/contract';
 import { errnoOf, fileError, linuxProcesses, type Processes, processOfText } from '@holdfast/local-files';
 import * as z from 'zod';
 import { joinRequest, type SaveRequest, type StageView, saveRequest } from '../api/shapes.ts';
+import { HeldDirectory } from './held-directory.ts';
+import { assertPrivateDirectory } from './private-directory.ts';
 
 const TMPFS = 0x01021994n;
 const RAMFS = 0x858458f6n;
@@ -99,6 +106,9 @@ export class Stage {
   /** Without links. */
   readonly directory: string;
   readonly #processes: Processes;
+  #held: HeldDirectory | undefined;
+  #holding: Promise<HeldDirectory> | undefined;
+  #isClosed = false;
 
   private constructor(directory: string, processes: Processes) {
     this.directory = directory;
@@ -106,53 +116,91 @@ export class Stage {
   }
 
   /**
-   * Makes the directory if it does not exist. `Denied`: it belongs to another user, others may
-   * enter it, or it is a link.
+   * Makes the directory if it does not exist, and locks it until `close`. `Denied`: it belongs to
+   * another user, others may enter it, or it is a link. `AlreadyExists`: another agent uses it.
    */
   static async open(directory: string, processes: Processes = linuxProcesses()): Promise<Stage> {
-    try {
-      await mkdir(directory, { recursive: true, mode: 0o700 });
-    } catch (error) {
-      throw fileError(error, `make ${directory}`, { path: directory });
-    }
+    await makeDirectory(directory);
     await assertPrivateDirectory(directory);
-    return new Stage(await realpath(directory), processes);
+    const stage = new Stage(await realpath(directory), processes);
+    await stage.keep();
+    return stage;
+  }
+
+  /**
+   * Makes and locks the directory again if another program has removed it or its lock. Then it has
+   * no writer's directory. Errors as those of `open`; nothing is staged then.
+   */
+  async keep(): Promise<void> {
+    await this.#hold();
+  }
+
+  /** The next agent may use the directory. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#holding?.catch(() => undefined);
+    await this.#held?.close();
   }
 
   pathOf(writerId: string): string {
     return `${this.directory}/${writerId}`;
   }
 
+  /** Its kind is `none` if nothing can be staged in the directory. Then `reason` says why. */
   async view(writerId?: string): Promise<StageView> {
-    const { type, bavail, bsize } = await this.#fileSystem();
-    const isMemory = type === TMPFS || type === RAMFS;
-    return {
-      directory: writerId === undefined ? this.directory : this.pathOf(writerId),
-      kind: isMemory ? 'tmpfs' : 'disk',
-      reason: isMemory
-        ? `${this.directory} lies in memory`
-        : `${this.directory} lies on a disk: saves are staged at its speed`,
-      freeBytes: Number(bavail * bsize),
-    };
+    const directory = writerId === undefined ? this.directory : this.pathOf(writerId);
+    try {
+      const { type, bavail, bsize } = await this.#use((root) => statfs(root, { bigint: true }));
+      const isMemory = type === TMPFS || type === RAMFS;
+      const lies = isMemory ? 'lies in memory' : 'lies on a disk: saves are staged at its speed';
+      const reason = `${this.directory} ${lies}`;
+      return { directory, kind: isMemory ? 'tmpfs' : 'disk', reason, freeBytes: Number(bavail * bsize) };
+    } catch (error) {
+      const reason = `the agent does not use it: ${toCheckpointError(error).message}`;
+      return { directory, kind: 'none', reason, freeBytes: 0 };
+    }
   }
 
-  /** `StorageFull`: there is no room for it. */
+  /**
+   * The path that `work` gets leads to the writer's directory until it resolves, whatever has its
+   * name. `NotFound`: the directory was removed, or nothing can be staged.
+   */
+  async within<Result>(writerId: string, work: (path: string) => Promise<Result>): Promise<Result> {
+    const held = await this.#hold().catch((error: unknown) => {
+      const path = this.pathOf(writerId);
+      const message = `${path} is gone: ${toCheckpointError(error).message}`;
+      throw new CheckpointError('NotFound', message, { context: { path } });
+    });
+    return held.use(async (root) => {
+      const path = `${root}/${writerId}`;
+      await lstat(path).catch((error: unknown) => {
+        throw fileError(error, `look at ${this.pathOf(writerId)}`, { path: this.pathOf(writerId) });
+      });
+      return work(path);
+    });
+  }
+
+  /** `StorageFull`: there is no room for it. Other errors are those of `keep`. */
   async prepare(writerId: string, join: WriterRecord, place: string): Promise<void> {
-    await this.#make(this.pathOf(writerId));
+    await this.#use((root) => makeDirectory(`${root}/${writerId}`, this.pathOf(writerId)));
     const boot = (await this.#boot()) ?? undefined;
     await this.#write(writerId, 'writer.json', { format: 1, join, boot, place });
   }
 
   /** The run that a writer of this id has joined before. `undefined`: it is not known. */
   async placeOf(writerId: string): Promise<string | undefined> {
-    const record = await readRecord(`${this.pathOf(writerId)}/writer.json`, writerRecord);
-    return record?.place;
+    const held = await this.#hold().catch(() => undefined);
+    const read = (root: string) => readRecord(`${root}/${writerId}/writer.json`, writerRecord);
+    return (await held?.use(read))?.place;
   }
 
   /** False after another program has removed its directory. */
   async isThere(writerId: string): Promise<boolean> {
-    const stats = await lstat(`${this.pathOf(writerId)}/writer.json`).catch(() => null);
-    return stats !== null;
+    const look = this.#use((root) => lstat(`${root}/${writerId}/writer.json`));
+    return look.then(
+      () => true,
+      () => false,
+    );
   }
 
   /** From now on a restarted agent finishes the save. */
@@ -164,12 +212,12 @@ export class Stage {
   }
 
   async unseal(writerId: string, saveId: string): Promise<void> {
-    await rm(`${this.pathOf(writerId)}/${sealName(saveId)}`, { force: true });
+    await this.#use((root) => rm(`${root}/${writerId}/${sealName(saveId)}`, { force: true }));
   }
 
   /** With all segments in it. */
   async remove(writerId: string): Promise<void> {
-    await rm(this.pathOf(writerId), { recursive: true, force: true });
+    await this.#use((root) => rm(`${root}/${writerId}`, { recursive: true, force: true }));
   }
 
   /**
@@ -179,7 +227,7 @@ export class Stage {
   async left(): Promise<Left> {
     const writers: LeftStage[] = [];
     const strangers: string[] = [];
-    for (const entry of await readdir(this.directory, { withFileTypes: true })) {
+    for (const entry of await this.#use((root) => readdir(root, { withFileTypes: true }))) {
       if (!entry.isDirectory() || !/^[0-9a-f]{32}$/.test(entry.name)) continue;
       try {
         const read = await this.#read(entry.name);
@@ -201,13 +249,17 @@ export class Stage {
 
   /** Another program may give its directories such names too. */
   async #isOwn(writerId: string): Promise<boolean> {
-    const entries = await readdir(this.pathOf(writerId), { withFileTypes: true });
+    const list = (path: string) => readdir(path, { withFileTypes: true });
+    const entries = await this.within(writerId, list);
     return entries.every((entry) => entry.isFile() && OWN_NAMES.test(entry.name));
   }
 
   /** `null`: it has no record of its writer, so no trainer has put anything into it. */
-  async #read(writerId: string): Promise<LeftStage | null> {
-    const directory = this.pathOf(writerId);
+  #read(writerId: string): Promise<LeftStage | null> {
+    return this.within(writerId, (directory) => this.#readIn(directory, writerId));
+  }
+
+  async #readIn(directory: string, writerId: string): Promise<LeftStage | null> {
     const record = await readRecord(`${directory}/writer.json`, writerRecord);
     if (record === null) return null;
     const { join, boot } = record;
@@ -243,52 +295,52 @@ export class Stage {
     return self && { id: self.bootId, host: hostname() };
   }
 
-  /** Another program may have removed the directory, such as one that tidies up. */
-  async #fileSystem() {
-    const ask = () => statfs(this.directory, { bigint: true });
-    try {
-      return await ask();
-    } catch (error) {
-      if (errnoOf(error) !== 'ENOENT') throw error;
-      await this.#make(this.directory);
-      return ask();
-    }
+  async #use<Result>(work: (root: string) => Promise<Result>): Promise<Result> {
+    return (await this.#hold()).use(work);
   }
 
-  async #make(directory: string): Promise<void> {
-    try {
-      await mkdir(directory, { recursive: true, mode: 0o700 });
-    } catch (error) {
-      throw fileError(error, `make ${directory}`, { path: directory });
-    }
+  /** Checks the directory before each use. Calls at the same time share the look. */
+  #hold(): Promise<HeldDirectory> {
+    this.#holding ??= this.#look().finally(() => {
+      this.#holding = undefined;
+    });
+    return this.#holding;
+  }
+
+  async #look(): Promise<HeldDirectory> {
+    if (this.#isClosed) throw new CheckpointError('Unavailable', 'the agent stops');
+    const before = this.#held;
+    if (await before?.isAt(this.directory)) return before as HeldDirectory;
+    this.#held = undefined;
+    await before?.close();
+    await makeDirectory(this.directory);
+    this.#held = await HeldDirectory.open(this.directory);
+    return this.#held;
   }
 
   /** It appears whole: a crash leaves a temporary name, which is not read. */
-  async #write(writerId: string, name: string, record: unknown): Promise<void> {
-    const path = `${this.pathOf(writerId)}/${name}`;
-    // A name for each call: one writer may join twice at once.
-    const temporary = `${path}.${systemRandom.hex(8)}`;
-    try {
-      await writeFile(temporary, JSON.stringify(record), { mode: 0o600 });
-      await rename(temporary, path);
-    } catch (error) {
-      await rm(temporary, { force: true });
-      throw fileError(error, `write ${path}`, { path });
-    }
+  #write(writerId: string, name: string, record: unknown): Promise<void> {
+    return this.#use(async (root) => {
+      const path = `${root}/${writerId}/${name}`;
+      // A name for each call: one writer may join twice at once.
+      const temporary = `${path}.${systemRandom.hex(8)}`;
+      try {
+        await writeFile(temporary, JSON.stringify(record), { mode: 0o600 });
+        await rename(temporary, path);
+      } catch (error) {
+        await rm(temporary, { force: true }).catch(() => undefined);
+        const shown = `${this.pathOf(writerId)}/${name}`;
+        throw fileError(error, `write ${shown}`, { path: shown });
+      }
+    });
   }
 }
 
-/**
- * `Denied`: the path is a link or no directory, belongs to another user, or others may enter it.
- */
-export async function assertPrivateDirectory(path: string): Promise<void> {
-  const stats = await lstat(path);
-  if (!stats.isDirectory())
-    throw denied(path, stats.isSymbolicLink() ? 'is a symbolic link' : 'is no directory');
-  if (stats.uid !== process.getuid?.()) throw denied(path, `belongs to user ${stats.uid}`);
-  if ((stats.mode & 0o077) !== 0) {
-    const mode = (stats.mode & 0o777).toString(8).padStart(4, '0');
-    throw denied(path, `has mode ${mode}, so that other users may enter it; make it 0700`);
+async function makeDirectory(directory: string, shown = directory): Promise<void> {
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw fileError(error, `make ${shown}`, { path: shown });
   }
 }
 
@@ -313,8 +365,4 @@ function byVersion(a: SealRecord, b: SealRecord): number {
 
 function sealName(saveId: string): string {
   return `seal-${saveId}.json`;
-}
-
-function denied(path: string, what: string): CheckpointError {
-  return new CheckpointError('Denied', `${path} ${what}`, { context: { path } });
 }

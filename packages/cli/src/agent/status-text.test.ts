@@ -34,6 +34,8 @@ const textOf = (more: Partial<StatusView>) => statusText({ ...STATUS, ...more },
 test('nothing to do', () => {
   expect(textOf({})).toBe(`${HEAD}no writers`);
   expect(textOf({ isStopping: true })).toContain('up 4 min 10 s   stopping\n');
+  const none = { ...STATUS.stage, kind: 'none' as const, reason: 'it is a link', freeBytes: 0 };
+  expect(textOf({ stage: none })).toContain('\nstage /dev/shm/x   none: it is a link\n');
   expect(textOf({ saveBytesPerSecondMax: 50 << 20 })).toContain('\nlimit of all saves     50.0 MiB/s\n');
 });
 

@@ -23,7 +23,7 @@ export function statusText(status: StatusView, style: Style): string {
   const { saveBytesPerSecondMax: limit } = status;
   const lines = [
     `agent ${version}   process ${pid}   up ${formatDuration(uptimeMs)}${isStopping ? '   stopping' : ''}`,
-    `stage ${stage.directory}   ${stage.kind}, ${formatBytes(stage.freeBytes)} free`,
+    `stage ${stage.directory}   ${roomOf(stage)}`,
     `memory for transfers   ${formatShare(memory.usedBytes, memory.totalBytes)} in use`,
     // An agent of an older version does not tell its limit.
     ...(limit == null ? [] : [`limit of all saves     ${formatBytes(limit)}/s`]),
@@ -66,4 +66,8 @@ function errorsOf(writer: WriterView): string[] {
   return shownOf(writer).flatMap(({ version, error }) =>
     error === null ? [] : [`writer ${writer.index}, version ${version}: ${error.message} (${error.code})`],
   );
+}
+
+function roomOf({ kind, reason, freeBytes }: StatusView['stage']): string {
+  return kind === 'none' ? `none: ${reason}` : `${kind}, ${formatBytes(freeBytes)} free`;
 }
