@@ -3,11 +3,15 @@
  * removes an old checkpoint file by file, and may be killed in the middle. The remains look
  * complete to most rules.
  *
- * A directory's time of modification is that of the last entry that was added or removed. An entry
- * that was added has changed at that time or later itself: when it was created, linked or renamed
- * (`ctime`). After a removal the directory is younger than all its entries.
+ * A directory's time of modification is that of the last entry that was added or removed. If an
+ * entry was added then, its own times show that: it was created, linked or renamed at that moment.
+ * If no entry shows it, and none was written later, the last change was a removal.
+ *
+ * A later `ctime` alone shows nothing. It also changes when the file loses its name in another
+ * directory, and when its mode, owner or time of access changes.
  */
 
+import type { Stats } from 'node:fs';
 import { lstat, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileError } from '@holdfast/local-files';
@@ -38,28 +42,39 @@ export async function findRemoval(
 /** `renamedMs`: removals before it do not count. */
 async function removalBelow(directory: string, renamedMs: number): Promise<string | null> {
   const entries = await readdir(directory, { withFileTypes: true });
-  const changedMs: number[] = [];
-  const bornMs: number[] = [];
+  const times: Times[] = [];
   for (const entry of entries) {
     const place = join(directory, entry.name);
     if (entry.isDirectory()) {
       const found = await removalBelow(place, renamedMs);
       if (found !== null) return found;
     }
-    const { ctimeMs, birthtimeMs } = await lstat(place);
-    changedMs.push(ctimeMs);
-    bornMs.push(birthtimeMs);
+    times.push(await lstat(place));
   }
   // Looked at after its entries, so that a removal meanwhile is seen.
-  const { mtimeMs, birthtimeMs } = await stat(directory);
-  if (entries.length === 0) bornMs.push(birthtimeMs);
-  const haveAllChanged = changedMs.every((each) => each > mtimeMs + SAME_MS);
-  // A change of owner or mode of the whole hides when its entries came. Not every file system knows
-  // when they were born.
-  if (haveAllChanged) return wasBornAt(mtimeMs, bornMs) ? null : directory;
-  return mtimeMs > Math.max(...changedMs) + SAME_MS && mtimeMs >= renamedMs ? directory : null;
+  const own = await stat(directory);
+  const { mtimeMs } = own;
+  const isExplained =
+    entries.length === 0 ? wasBornAt(mtimeMs, own) : times.some((each) => explains(mtimeMs, each));
+  if (isExplained) return null;
+  // A change of owner or mode of the whole looks like a rename.
+  const haveAllChanged = times.every(({ ctimeMs }) => ctimeMs > mtimeMs + SAME_MS);
+  return haveAllChanged || mtimeMs >= renamedMs ? directory : null;
 }
 
-function wasBornAt(mtimeMs: number, bornMs: readonly number[]): boolean {
-  return bornMs.some((each) => each === 0) || Math.max(...bornMs) >= mtimeMs - SAME_MS;
+type Times = Pick<Stats, 'mtimeMs' | 'ctimeMs' | 'birthtimeMs'>;
+
+/**
+ * Whether an entry came into its directory when that changed last, at `changedMs`, or was written
+ * later. A file that was copied with its old time of modification was born when it came.
+ */
+function explains(changedMs: number, { mtimeMs, ctimeMs, birthtimeMs }: Times): boolean {
+  const sinceMs = changedMs - SAME_MS;
+  if (ctimeMs < sinceMs) return false;
+  return ctimeMs <= changedMs + SAME_MS || mtimeMs >= sinceMs || wasBornAt(changedMs, { birthtimeMs });
+}
+
+/** Not every file system knows when an entry was born. */
+function wasBornAt(changedMs: number, { birthtimeMs }: Pick<Times, 'birthtimeMs'>): boolean {
+  return birthtimeMs === 0 || birthtimeMs >= changedMs - SAME_MS;
 }
