@@ -119,7 +119,7 @@ describe('a create that the store refuses by its checksum', () => {
     expect(error).toMatchObject({ code: 'Corrupt', status: 'permanent' });
     expect(error.context['advice']).toEqual([
       expect.stringContaining('no stored object is damaged'),
-      expect.stringContaining('repeat the call'),
+      expect.stringContaining('try again'),
     ]);
     expect(store.calls).toHaveLength(3);
   });

@@ -21,6 +21,35 @@ describe('adviceFor', () => {
     }
   });
 
+  it('no advice names a call, a setting or an option of the library', () => {
+    const names = [
+      '',
+      'save',
+      'restore',
+      'list',
+      'mirror',
+      'fork',
+      'gc',
+      'latest',
+      'watch',
+      'elasticdl import',
+    ];
+    const subjects = [{}, { uri: 's3://runs/gpt', path: 'out' }];
+    for (const code of Object.keys(ERROR_CODES) as ErrorCode[])
+      for (const name of names)
+        for (const subject of subjects)
+          for (const line of adviceFor(new CheckpointError(code, 'what'), situation(name, subject)))
+            expect(line, `${code} of "${name}"`).not.toMatch(
+              /\bcall\b|setting|[a-z][A-Z]|context\.|\w\(|\w: '/,
+            );
+  });
+
+  it('a run that was begun again while a command worked on the former', () => {
+    const context = { store: 'memory://from', catalog: 'another-run', advice: ['open a new manager'] };
+    const lines = adviceFor(new CheckpointError('Corrupt', 'x', { context }), situation('mirror'));
+    expect(lines.join('\n')).toMatch(/removed and begun again.*\n.*run it again/);
+  });
+
   it('preempt that got no answer says how to ask later, and an interrupted one that nothing was stopped', () => {
     const advice = (code: ErrorCode) =>
       adviceFor(new CheckpointError(code, 'x'), situation('preempt', { uri: 's3://runs/gpt' }));

@@ -28,6 +28,11 @@ function insteadOfEngines({ code, context }: CheckpointError, { subject }: Situa
     const rebuild = command('fsck', uri, '--rebuild-catalog');
     return [`stop every process of this run; if the catalog cannot be restored, ${rebuild} writes a new one`];
   }
+  if (context['catalog'] === 'another-run')
+    return [
+      'since the command began, the run was removed and begun again there, or its catalog was rebuilt',
+      'nothing more was written; run it again: it then works on the run that is there now',
+    ];
   if (context['unreadable'] !== undefined) {
     const mend = code === 'UnsupportedFormat' ? 'rebuild with a newer Holdfast' : 'repeat the rebuild';
     return [
@@ -51,14 +56,22 @@ function insteadOfEngines({ code, context }: CheckpointError, { subject }: Situa
   return null;
 }
 
-/**
- * Replaces the library's advice for codes whose advice names calls or settings, and that have no
- * specific advice below.
- */
+/** Replaces the library's advice where that names calls or settings. */
 const GENERAL: Readonly<Partial<Record<CheckpointError['code'], string>>> = {
+  WorldSizeMismatch:
+    'pass the same number of writers to all processes of one attempt (`--writer INDEX/COUNT`), or a new --attempt',
+  Unsupported: 'use a store that can do this, or the command without the option that needs it',
+  Incomplete: '`holdfast commit` finishes it once the named writers have delivered',
+  Fenced: 'stop this process: a newer attempt, rollback or life of the same writer owns the run',
   Corrupt: 'restore another version (`--on-corrupt fallback`) and find out what damaged the object',
+  TargetExists: 'restore into a new or empty directory, or pass --replace',
   Stale: 'find out why the trainer wrote no new files; pass `--on-stale warn` to save them anyway',
+  StorageFull: 'free space or raise the quota, then run the command again',
+  Throttled: 'run the command again later; `--concurrency` limits the requests that it sends at a time',
+  Unavailable: 'check that the store can be reached, then run the command again; `holdfast doctor` tests it',
+  TimedOut: 'run the command again; `holdfast doctor` measures how fast the store answers',
   OutcomeUnknown: 'run `holdfast recover` with the token of the message; delete nothing',
+  Aborted: 'run the command again: its decision was not sent',
   Unexpected: 'report it, with what the same command prints under `--verbose`',
 };
 

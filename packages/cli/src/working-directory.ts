@@ -10,7 +10,7 @@ const SYSCALL = 'uv_cwd';
 export function workingDirectoryGone(thrown: unknown): CheckpointError | null {
   for (let at = thrown; at instanceof Error; at = at.cause) {
     if ('syscall' in at && at.syscall === SYSCALL) {
-      const advice = ['change to a directory that exists (cd), and repeat the call'];
+      const advice = ['change to a directory that exists (cd), and run the command again'];
       const message = 'the working directory is gone: it was removed or replaced';
       return new CheckpointError('NotFound', message, { context: { advice }, cause: thrown });
     }

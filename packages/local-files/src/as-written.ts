@@ -48,7 +48,7 @@ export function changedMeanwhile(
 ): CheckpointError {
   const message = `another program changed a file that is being written for ${target}: ${path} ${what}`;
   return new CheckpointError('Conflict', message, {
-    context: { path, advice: ['find the program that changes files there, stop it, and repeat the call'] },
+    context: { path, advice: ['find the program that changes files there, stop it, and try again'] },
     cause,
   });
 }

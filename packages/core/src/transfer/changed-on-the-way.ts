@@ -12,7 +12,7 @@ import { crc32c as computeCrc32c } from '../format/checksum.ts';
  */
 export const CHANGED_ADVICE: readonly string[] = [
   'no stored object is damaged: the bytes were changed in transit to the store',
-  'repeat the call; if it fails again, find what changes them: a proxy, the network, or the memory of this machine',
+  'try again; if it fails again, find what changes them: a proxy, the network, or the memory of this machine',
 ];
 
 /**

@@ -167,26 +167,28 @@ export class Catalog {
     }
   }
 
-  /**
-   * Checks the last listing: the entry seen last is still there, and it is the same. A run that was
-   * removed and begun again at this place uses its numbers again.
-   *
-   * `Corrupt`: the catalog is of another run now. `StoreRegressed`: the entry is missing, or
-   * another entry of this run has its number. Cost: no request if the entry is listed with the same
-   * etag.
-   */
+  /** `StoreRegressed`: the entry seen last is missing, or as `#assertSeenSame`. */
   async #assertSeenKept(seqs: readonly number[], signal: AbortSignal): Promise<void> {
-    const { seq, entryId } = this.#seen;
+    const { seq } = this.#seen;
     if (seq === 0) return;
+    if (seqs.includes(seq)) return this.#assertSeenSame(signal);
+    // The catalog of another run may be shorter. `entry` rejects an entry of another run.
+    const highest = highestOf(seqs);
+    if (highest > 0 && highest < seq) await this.entry(highest, signal);
+    this.#row.assertKept(seq, seqs);
+  }
+
+  /**
+   * Checks that the entry seen last is the same, if the last listing has it. A run that was removed
+   * and begun again at this place uses its numbers again.
+   *
+   * `Corrupt`: the catalog is of another run now. `StoreRegressed`: another entry of this run has
+   * its number. Cost: no request if the entry is listed with the same etag.
+   */
+  async #assertSeenSame(signal: AbortSignal): Promise<void> {
+    const { seq, entryId } = this.#seen;
     const etag = this.#etagOf(seq);
-    if (etag !== undefined && etag === this.#seenEtag) return;
-    if (etag === undefined) {
-      // The catalog of another run may be shorter. `entry` rejects an entry of another run.
-      const highest = highestOf(seqs);
-      if (highest > 0 && highest < seq) await this.entry(highest, signal);
-      this.#row.assertKept(seq, seqs);
-      return;
-    }
+    if (etag === undefined || etag === this.#seenEtag) return;
     const entry = await withDamagedPart('newest', this.entry(seq, signal));
     // It may have been pruned since the listing.
     if (entry === null) return;
@@ -315,7 +317,7 @@ export class Catalog {
    */
   async afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head> {
     const seqs = await this.listSeqs(signal, Math.max(0, entry.seq - ROW_LENGTH));
-    if (this.#seen.seq === entry.seq - 1) await this.#assertSeenKept(seqs, signal);
+    if (this.#seen.seq === entry.seq - 1) await this.#assertSeenSame(signal);
     const isNewest = highestOf(seqs) <= entry.seq && (await this.#row.isNewest(entry, seqs, signal));
     return isNewest ? this.remember(entry) : this.read(signal);
   }
