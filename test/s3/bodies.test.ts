@@ -2,6 +2,7 @@
  * Bodies that do not match the request. The store must not return any of their bytes as the object.
  */
 
+import type { ObjectStore } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
 import { allPages, errorOf, FRAMINGS, type Reply, sequence } from '../scripted/scripted-server.ts';
 import { object, refusal, scriptedS3 } from './scripted-s3.ts';
@@ -154,6 +155,18 @@ describe('get', () => {
   test('206 although all was asked for is refused', async () => {
     expect((await errorOf(get(range(0, 2, 10, 'abc')))).code).toBe('Unavailable');
   });
+});
+
+test.each<[string, number, (store: ObjectStore) => Promise<unknown>]>([
+  ['readInto', 206, (store) => store.readInto('a', 2, new Uint8Array(4))],
+  ['get', 200, (store) => store.get('a', { maxBytes: 10 })],
+  ['head', 200, (store) => store.head('a')],
+  ['create', 200, (store) => store.create('a', new Uint8Array(3))],
+])('%s: a success of the store itself without its etag may be repeated', async (_, status, call) => {
+  const headers = { 'x-amz-request-id': 'REQ1', 'content-range': 'bytes 2-5/10' };
+  const server = await scriptedS3(() => ({ status, headers, body: 'cdef' }));
+  const error = await errorOf(call(await server.open()));
+  expect(error).toMatchObject({ code: 'Unavailable', status: 'temporary', context: { httpStatus: status } });
 });
 
 describe('head', () => {

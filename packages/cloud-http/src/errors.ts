@@ -51,6 +51,8 @@ export class HttpRefusal extends Error {
   readonly isForeign: boolean;
   /** The answer has no form to judge by: to HEAD, and without the provider's id. */
   readonly mayBeForeign: boolean;
+  /** A success that cannot be understood: it may have taken effect. */
+  readonly isUnclear: boolean;
 
   constructor(answer: RefusedAnswer, { code, message, requestId }: RefusalDetails) {
     super(message);
@@ -65,6 +67,7 @@ export class HttpRefusal extends Error {
     const isUnsigned = code === '' && !mayBeOfAProxy && requestId === undefined;
     this.isForeign = isUnsigned && answer.hasBody;
     this.mayBeForeign = isUnsigned && !answer.hasBody;
+    this.isUnclear = answer.status < 300 && answer.hasBody;
   }
 }
 
@@ -136,6 +139,8 @@ export function refusalError(
   { action, subject, code, hint }: Judgement,
 ): CheckpointError {
   const { status, retryAfterMs, requestId } = refusal;
+  if (code === 'Unexpected' && refusal.isUnclear)
+    return refusalError(refusal, { action, subject, code: 'Unavailable', hint: hint ?? UNCLEAR });
   if (code === 'AlreadyExists') return objectError(code, subject, 'already exists', refusal);
   const answer = refusal.code === '' ? `HTTP ${status}` : refusal.code;
   const words = [hint ?? (refusal.code === '' ? (STATUS_HINTS[status] ?? '') : ''), refusal.message]
@@ -143,10 +148,10 @@ export function refusalError(
     .join(': ');
   const what = `cannot ${action} ${nameOf(subject)}: ${words === '' ? answer : `${words} (${answer})`}`;
   const context = { ...contextOf(subject), storeCode: refusal.code, httpStatus: status, requestId };
-  // A success that cannot be parsed: it may have taken effect.
-  const uncertain = status < 300 && code === 'Unexpected' ? { status: 'exhausted' as const } : {};
-  return new CheckpointError(code, what, { context, cause: refusal, retryAfterMs, ...uncertain });
+  return new CheckpointError(code, what, { context, cause: refusal, retryAfterMs });
 }
+
+const UNCLEAR = 'the answer says success, but not in the form of this store';
 
 /** Actions that make an object. */
 export const MAKES_NEW: readonly string[] = ['create', 'copy to'];

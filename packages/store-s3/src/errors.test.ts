@@ -172,13 +172,18 @@ describe('a refusal by its status, where the code says nothing', () => {
     expect(told('x\u001b[2Jy')).not.toContain('and said');
   });
 
+  it('an item of a batch that is refused for an unknown reason had no effect', () => {
+    expect(storeError(itemRefusal('BrandNewRefusal', 'no'), 'delete', OBJECT)).toMatchObject({
+      code: 'Unexpected',
+      status: 'permanent',
+    });
+  });
+
   it('a success that is not understood may have had its effect, also where it is of no S3 at all', () => {
     const shown = storeError(foreignSuccess({ status: 200, headers: S3_HEADERS }), 'create', OBJECT);
     expect(JSON.stringify([shown, shown.cause])).not.toContain(Object.values(S3_HEADERS)[0]);
-    expect(shown).toMatchObject({
-      code: 'Unexpected',
-      status: 'exhausted',
-    });
+    expect(shown).toMatchObject({ code: 'Unavailable', status: 'temporary' });
+    expect(shown.message).toContain('says success, but not in the form of this store (HTTP 200)');
     expect(storeError(foreignSuccess({ status: 200, headers: {} }), 'create', OBJECT)).toMatchObject({
       code: 'InvalidConfig',
       status: 'exhausted',

@@ -10,7 +10,7 @@ import { jsonReady } from './json.ts';
 /**
  * `permanent`: the same call fails again. `temporary`: a retry may succeed, and a write that failed
  * may still have had its effect. `exhausted`: the error was temporary, and the retries or the
- * deadline are used up.
+ * deadline are used up. Or a write may have had its effect, and a repeat does not help.
  */
 export type ErrorStatus = 'permanent' | 'temporary' | 'exhausted';
 

@@ -21,7 +21,7 @@ export async function rulesInForce(
   const rules = await findRules(run, head, signal);
   if (rules !== null) return rules;
   const { uri } = run.store;
-  const advice = ['set the rules of this run: `admin.setRetention`, or a save with rules'];
+  const advice = ['set the retention rules of this run again; a save with rules does that, too'];
   throw new CheckpointError(
     'Corrupt',
     `${runKey} is of run ${run.rules.written?.runId}, and the catalog is of run ${head.runId}: its retention rules are not applied`,
