@@ -65,6 +65,7 @@ export class RunReader {
   readonly #end = new AbortController();
   #known: Known | null = null;
   #problem: Problem | null = null;
+  #isReplaced = false;
   #triedAtMs = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | null = null;
   /** The last look at the newest versions. */
@@ -76,6 +77,11 @@ export class RunReader {
     this.manager = manager;
     this.#uri = uri;
     this.#clock = clock;
+  }
+
+  /** The run was removed and another one begun there: a new reader shows that one. */
+  get isReplaced(): boolean {
+    return this.#isReplaced;
   }
 
   /** `false`: there is no run. Reads the newest versions. Rejects if the store does not tell. */
@@ -210,7 +216,7 @@ export class RunReader {
   }
 
   async #readNewest(signal: AbortSignal): Promise<Newest> {
-    const [newest] = await this.manager.admin.log({ limit: 1, signal });
+    const [newest] = await this.#noting(this.manager.admin.log({ limit: 1, signal }));
     if (newest === undefined) {
       await hasRun(this.manager, { signal }); // throws another error if the catalog was lost
       const context = { store: this.manager.uri, run: 'missing' } as const;
@@ -220,6 +226,16 @@ export class RunReader {
     if (this.#known !== null) return { seq, versionCount, rows: [] };
     const summaries = await this.manager.list({ limit: PAGE_ROWS_MAX, signal });
     return { seq, versionCount, rows: summaries.map((each) => versionRow(each, undefined)) };
+  }
+
+  async #noting<T>(reading: Promise<T>): Promise<T> {
+    try {
+      return await reading;
+    } catch (error) {
+      if (isCheckpointError(error, 'Corrupt') && error.context['catalog'] === 'another-run')
+        this.#isReplaced = true;
+      throw error;
+    }
   }
 
   #signal(): AbortSignal {

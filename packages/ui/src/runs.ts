@@ -31,6 +31,12 @@ export class Runs {
     const { uris, isFound, open, clock } = this.#options;
     if (!uris.includes(uri) && !isFound(uri))
       throw new CheckpointError('InvalidArgument', 'this page was not started for that run');
+    const before = this.#readers.get(uri);
+    const known = await before?.catch(() => undefined);
+    if (known?.isReplaced && this.#readers.get(uri) === before) {
+      this.#readers.delete(uri);
+      void known.close();
+    }
     const reader = this.#readers.get(uri) ?? open(uri).then((manager) => new RunReader(manager, uri, clock));
     this.#readers.delete(uri);
     this.#readers.set(uri, reader);
