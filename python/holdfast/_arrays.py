@@ -31,7 +31,8 @@ def find_array(name: str, value: Any) -> ArraySource:
     ``InvalidArgument``: it is not an array, is not in this machine's memory, or has a type that
     safetensors does not have. ``Unsupported``: it needs NumPy, which is not installed.
     """
-    if hasattr(value, "data_ptr") and hasattr(value, "element_size"):
+    # The storage of a tensor has both of these too, and no shape.
+    if hasattr(value, "data_ptr") and hasattr(value, "element_size") and hasattr(value, "shape"):
         return _tensor(name, value)
     if is_numpy_scalar(value):
         # Its ``__array_interface__`` describes a temporary array, which is freed once that was read.

@@ -97,6 +97,16 @@ class Tensor:
         return self._conjugate
 
 
+class _Storage:
+    """The memory of a tensor, as ``untyped_storage`` returns it."""
+
+    def data_ptr(self) -> int:
+        raise AssertionError("a storage has no type, so its bytes are not looked for")
+
+    def element_size(self) -> int:
+        return 1
+
+
 class _Capsules:
     """An object with __dlpack__, made by hand as in dlpack.h."""
 
@@ -353,6 +363,7 @@ class Objects(Refusals):
 
 class Buffers(Refusals):
     def test_what_is_no_array_is_refused_by_its_name(self) -> None:
+        self.refused(_Storage(), holdfast.InvalidArgument, "_Storage, which is no array")
         self.refused([1.0], holdfast.InvalidArgument, "array 'w' is of type list, which is no array")
         self.refused(None, holdfast.InvalidArgument, "of type NoneType")
         self.refused("text", holdfast.InvalidArgument, "of type str")
