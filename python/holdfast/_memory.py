@@ -56,8 +56,9 @@ def address_of(buffer: ReadableBuffer, writable: bool = False) -> Iterator[int]:
     ``BufferError``: the buffer is not contiguous, or not writable if that is required.
     """
     held = _PyBuffer()
-    _get_buffer(buffer, held, _PYBUF_WRITABLE if writable else _PYBUF_SIMPLE)
     try:
+        # Inside: a signal handler may raise after it. The release of what is not held does nothing.
+        _get_buffer(buffer, held, _PYBUF_WRITABLE if writable else _PYBUF_SIMPLE)
         yield held.buf or 0
     finally:
         _release_buffer(held)
@@ -73,12 +74,22 @@ def copy_from_address(target: WriteableBuffer, address: int, size: int) -> None:
     """Copies ``size`` bytes from ``address`` to the beginning of ``target``."""
     if memoryview(target).nbytes < size:
         raise ValueError(f"{size} bytes do not fit into {memoryview(target).nbytes}")
-    with address_of(target, writable=True) as start:
+    held = _PyBuffer()
+    # Without a context manager: a handler that raises could end that before it releases.
+    try:
+        _get_buffer(target, held, _PYBUF_WRITABLE)
+        start = held.buf or 0
         for done in range(0, size, _SLICE_BYTES):
             ctypes.memmove(start + done, address + done, min(_SLICE_BYTES, size - done))
+    finally:
+        _release_buffer(held)
 
 
 def copy_buffer(target: WriteableBuffer, source: ReadableBuffer) -> None:
     """Copies a C-contiguous buffer to the beginning of ``target``."""
-    with address_of(source) as address:
-        copy_from_address(target, address, memoryview(source).nbytes)
+    held = _PyBuffer()
+    try:
+        _get_buffer(source, held, _PYBUF_SIMPLE)
+        copy_from_address(target, held.buf or 0, memoryview(source).nbytes)
+    finally:
+        _release_buffer(held)

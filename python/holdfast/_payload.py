@@ -68,10 +68,10 @@ class Payload:
 
     def copy_into(self, segment: Segment) -> None:
         """Copies all bytes once. What is added later is copied by the next call."""
-        with segment.view() as whole:
-            for part in self._parts[self._copied_count :]:
-                with whole[part.offset : part.offset + part.size] as target:
-                    part.copy_into(target)
+        # Not released here: what a signal handler has ended may still hold a view.
+        whole = segment.view()
+        for part in self._parts[self._copied_count :]:
+            part.copy_into(whole[part.offset : part.offset + part.size])
         self._copied_count = len(self._parts)
 
     def forget_copy(self) -> None:

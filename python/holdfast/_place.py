@@ -87,7 +87,7 @@ def _check_shared_directory(path: str) -> bool:
     Returns whether other users may enter it.
     """
     facts = os.stat(path)
-    if facts.st_uid not in _trusted():
+    if facts.st_uid not in trusted_users():
         raise InvalidConfig(f"{path} belongs to user {facts.st_uid}, who could replace the socket")
     if facts.st_mode & 0o022 and not facts.st_mode & stat.S_ISVTX:
         raise InvalidConfig(
@@ -97,7 +97,7 @@ def _check_shared_directory(path: str) -> bool:
     return facts.st_mode & 0o077 != 0
 
 
-def _trusted() -> set[int]:
+def trusted_users() -> set[int]:
     """Users whose agent this process talks to: its own, root, and ``HOLDFAST_AGENT_UID``."""
     trusted = {os.geteuid(), 0}
     given = os.environ.get("HOLDFAST_AGENT_UID")
@@ -116,7 +116,7 @@ def _check_socket(path: str, is_reachable: bool) -> None:
     facts = os.lstat(path)
     if not stat.S_ISSOCK(facts.st_mode):
         raise InvalidConfig(f"{path} is not a socket")
-    if facts.st_uid not in _trusted():
+    if facts.st_uid not in trusted_users():
         raise InvalidConfig(f"the socket {path} belongs to user {facts.st_uid}")
     if is_reachable and facts.st_mode & 0o007:
         raise InvalidConfig(
@@ -145,7 +145,7 @@ def open_socket(place: AgentPlace, timeout: float) -> tuple[socket.socket, int]:
         pid, uid, _ = struct.unpack(
             "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         )
-        if uid not in _trusted():
+        if uid not in trusted_users():
             raise InvalidConfig(f"user {uid} serves the socket {place.socket}")
     except BaseException:
         connection.close()

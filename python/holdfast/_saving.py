@@ -136,10 +136,15 @@ class Saver:
         writer = self.joined(end)
         staged = Staged(writer, payload, end)
         if payload.is_staged:
-            segment = self._segment(writer, payload.size + room, end, when_busy)
-            if segment is None:
-                return None
-            staged.hold(segment)
+            try:
+                segment = self._segment(staged, payload.size + room, end, when_busy)
+                if segment is None:
+                    return None
+                staged.hold(segment)
+            except BaseException:
+                # A traceback that is kept, as in a notebook, would keep the segment.
+                writer.pool.release(staged)
+                raise
         return staged
 
     def post(self, staged: Staged, body: dict[str, Any]) -> tuple[Writer, Save]:
@@ -168,6 +173,8 @@ class Saver:
                 body["timeoutMs"] = max(1, int((staged.end - time.monotonic()) * 1000))
             save = Save(body, segment)
             is_posted = True
+            if segment is not None:
+                writer.pool.hand_over(segment, save)
             writer.post(save, self.deadline(staged.end))
         except BaseException as error:
             # An agent that did not answer may have begun the save, and may read the segment later.
@@ -190,7 +197,7 @@ class Saver:
             payload.copy_into(segment)
             return
         staged.discard()
-        segment = self._segment(staged.writer, payload.size, staged.end, "wait")
+        segment = self._segment(staged, payload.size, staged.end, "wait")
         assert segment is not None
         staged.hold(segment)
 
@@ -202,11 +209,17 @@ class Saver:
             raise Conflict(f"the save of version {save.version} was sealed before: it is {save.state}")
         segment: Optional[Segment] = None
         if payload.is_staged:
-            segment = self._segment(writer, payload.size, self.deadline(), "wait")
-            assert segment is not None
-            payload.copy_into(segment)
-            # It is given back with the save.
-            save.segments.append(segment)
+            staged = Staged(writer, payload, self.deadline())
+            try:
+                segment = self._segment(staged, payload.size, staged.end, "wait")
+                assert segment is not None
+                payload.copy_into(segment)
+                # It is given back with the save.
+                save.segments.append(segment)
+                writer.pool.hand_over(segment, save)
+            except BaseException:
+                writer.pool.release(staged)
+                raise
         body = {"files": payload.sources(segment), **extras}
         try:
             writer.seal(save, body, self.deadline())
@@ -240,13 +253,14 @@ class Saver:
             writer.forget()
 
     def _segment(
-        self, writer: Writer, size: int, end: Optional[float], when_busy: WhenBusy
+        self, staged: Staged, size: int, end: Optional[float], when_busy: WhenBusy
     ) -> Optional[Segment]:
+        writer = staged.writer
         while True:
-            segment = writer.pool.take(writer.stage, size)
+            segment = writer.pool.take(writer.stage, size, staged)
             if segment is None:
                 writer.refresh(self.deadline(end))
-                segment = writer.pool.take(writer.stage, size)
+                segment = writer.pool.take(writer.stage, size, staged)
             if segment is not None or when_busy == "skip":
                 return segment
             if when_busy == "raise":

@@ -5,15 +5,18 @@ Copying into pages that are mapped already is three times as fast as into new on
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import functools
 import mmap
 import os
 import secrets
+import stat
 import threading
 import time
+import weakref
 from typing import Any, Callable, NamedTuple, Optional
 
+from ._place import trusted_users
 from ._room import directory_free, memory_available
 from .errors import NoStagingSpace
 
@@ -25,7 +28,7 @@ _NO_ROOM = (
     # The directory belongs to an agent of another user.
     *(errno.EACCES, errno.EPERM),
     # Another program has removed the directory. The agent makes it again.
-    *(errno.ENOENT, errno.ENOTDIR),
+    *(errno.ENOENT, errno.ENOTDIR, errno.ELOOP),
 )
 # Room for the records that the agent writes beside the segments. It takes no save without them.
 _RECORDS_BYTES = 1 << 20
@@ -34,13 +37,15 @@ _MAP_POPULATE = 0x8000
 TMPFS = "tmpfs"
 MEMFD = "memfd"
 DISK = "disk"
+#: The agent does not use its staging directory now.
+NONE = "none"
 
 
 class Stage(NamedTuple):
     """Where the agent wants the segments of this writer."""
 
     directory: str
-    #: ``tmpfs`` or ``disk``.
+    #: ``tmpfs``, ``disk`` or ``none``.
     kind: str
     reason: str = ""
 
@@ -48,30 +53,70 @@ class Stage(NamedTuple):
 class Segment:
     """A mapped file that one save uses at a time."""
 
-    def __init__(self, kind: str, size: int, fd: int, path: Optional[str], name: str) -> None:
+    def __init__(self, kind: str, size: int, path: Optional[str], name: str) -> None:
+        """Makes nothing yet: see ``make``."""
         self.kind = kind
         self.size = size
         self.path = path
-        flags = mmap.MAP_SHARED | (0 if kind == DISK else _MAP_POPULATE)
-        try:
-            self._map = mmap.mmap(fd, size, flags=flags)
-        finally:
-            # A memfd has no name, so the agent opens it through this descriptor.
-            if path is not None:
-                os.close(fd)
-        self._fd = fd if path is None else -1
         self._name = name
+        self._map: Optional[mmap.mmap] = None
+        #: At most one: the system calls that open files put it here themselves.
+        self._descriptors: list[int] = []
+        self._identity = (0, 0)
+        #: Whether the agent may read it.
+        self.is_posted = False
+        #: What uses it: dead, it uses it no more. ``None``: it is free.
+        self.owner: Optional[Callable[[], object]] = None
+
+    def make(self, directory: int, memfd_name: str) -> None:
+        """Makes and maps it, in ``directory`` unless it is a memfd. Leaves nothing if it fails."""
+        make_one: Callable[[str, int], int] = os.memfd_create
+        # The name is new: a slow agent must not mistake the memory of a later save for this one.
+        name, wanted = f"{memfd_name}-{self._name}", os.MFD_CLOEXEC
+        if self.path is not None:
+            make_one = functools.partial(os.open, mode=0o600, dir_fd=directory)
+            name = os.path.basename(self.path)
+            wanted = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            # In one call of the interpreter: a signal handler that raises loses no descriptor.
+            self._descriptors.extend(map(make_one, [name], [wanted]))
+            (fd,) = self._descriptors
+            # A mapped write past the limit of a file system is SIGBUS. This reports it instead.
+            os.posix_fallocate(fd, 0, self.size)
+            facts = os.fstat(fd)
+            self._identity = (facts.st_dev, facts.st_ino)
+            flags = mmap.MAP_SHARED | (0 if self.kind == DISK else _MAP_POPULATE)
+            self._map = mmap.mmap(fd, self.size, flags=flags)
+            # A memfd has no name, so the agent opens it through this descriptor.
+            if self.path is not None:
+                self._close_descriptor()
+        except BaseException as error:
+            # A file of that name that was there before is not this segment's.
+            self.close(unlink=not isinstance(error, FileExistsError))
+            raise
 
     def view(self) -> memoryview:
-        """All bytes. The caller releases the view before the segment is closed."""
+        """All bytes. Its memory stays until the view and all views of it are gone."""
+        assert self._map is not None
         return memoryview(self._map)
+
+    def is_unmade(self) -> bool:
+        """Whether it has no memory: it is being made, could not be made, or is closed."""
+        return self._map is None
 
     def is_there(self) -> bool:
         """Whether the agent can open it.
 
         An agent that took this process for ended has removed its files.
         """
-        return self.path is None or os.path.exists(self.path)
+        if self.path is None:
+            return True
+        try:
+            facts = os.lstat(self.path)
+        except OSError:
+            return False
+        # Another file of its name is another user's.
+        return self._identity == (facts.st_dev, facts.st_ino)
 
     def source(self, offset: int, length: int) -> dict[str, Any]:
         """How the agent finds a range, as in ``POST …/saves``."""
@@ -79,23 +124,33 @@ class Segment:
         if self.path is not None:
             place = {"path": self.path}
         else:
-            place = {"pid": os.getpid(), "fd": self._fd, "segment": self._name}
+            place = {"pid": os.getpid(), "fd": self._descriptors[0], "segment": self._name}
         return {**place, "offset": offset, "length": length}
 
     def close(self, unlink: bool) -> None:
         """Unmaps it. Without ``unlink`` its file stays for the agent."""
-        with contextlib.suppress(BufferError):
-            self._map.close()
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
         if unlink and self.path is not None:
-            with contextlib.suppress(OSError):
+            try:
                 os.unlink(self.path)
+            except OSError:
+                pass
+        # It is unmapped with its last view. A call that was interrupted may still have one.
+        self._map = None
+        self._close_descriptor()
+
+    def _close_descriptor(self) -> None:
+        for fd in self._descriptors[:]:
+            # Removed first: a number that is closed may soon be another file's.
+            self._descriptors.remove(fd)
+            os.close(fd)
 
 
-def make_segment(stage: Stage, size: int, memfd_name: Optional[str]) -> tuple[Segment, str]:
+def make_segment(
+    stage: Stage, size: int, memfd_name: Optional[str], note: Callable[[Segment], None] = lambda _: None
+) -> tuple[Segment, str]:
     """Makes a segment of at least ``size`` bytes. Returns it, and why better places were not used.
+
+    ``note`` gets each segment before anything of it is made.
 
     Tries the stage directory if it is in memory, then a memfd, then the directory on disk.
     ``memfd_name``: ``None`` if the agent cannot open descriptors of this process.
@@ -107,7 +162,7 @@ def make_segment(stage: Stage, size: int, memfd_name: Optional[str]) -> tuple[Se
         try:
             refusal = _refusal(stage, kind, whole, memfd_name)
             if refusal == "":
-                segment = _create(stage, kind, whole, memfd_name or "")
+                segment = _create(stage, kind, whole, memfd_name or "", note)
                 return segment, "; ".join(refusals) or stage.reason or "it has room"
         except OSError as error:
             if error.errno not in _NO_ROOM:
@@ -129,6 +184,8 @@ def _refusal(stage: Stage, kind: str, size: int, memfd_name: Optional[str]) -> s
             return "this system has none"
         if memfd_name is None:
             return "the agent does not see this process"
+    elif stage.kind == NONE:
+        return stage.reason
     elif kind != stage.kind:
         return f"{stage.directory} is on {stage.kind}"
     if kind != MEMFD:
@@ -142,78 +199,103 @@ def _refusal(stage: Stage, kind: str, size: int, memfd_name: Optional[str]) -> s
     return ""
 
 
-def _create(stage: Stage, kind: str, size: int, memfd_name: str) -> Segment:
-    path: Optional[str] = None
+def _create(
+    stage: Stage, kind: str, size: int, memfd_name: str, note: Callable[[Segment], None]
+) -> Segment:
     name = secrets.token_hex(8)
     if kind == MEMFD:
-        # The name is new: a slow agent must not mistake the memory of a later save for this one.
-        fd = os.memfd_create(f"{memfd_name}-{name}", os.MFD_CLOEXEC)
-    else:
-        path = os.path.join(stage.directory, f"segment-{name}")
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(path, flags, 0o600)
+        segment = Segment(kind, size, None, name)
+        note(segment)
+        segment.make(-1, memfd_name)
+        return segment
+    descriptors: list[int] = []
     try:
-        # A mapped write past the limit of a file system is SIGBUS. This reports it instead.
-        os.posix_fallocate(fd, 0, size)
-    except OSError:
-        os.close(fd)
-        if path is not None:
-            os.unlink(path)
-        raise
-    return Segment(kind, size, fd, path, name)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptors.extend(map(os.open, [stage.directory], [flags]))
+        _check_private(stage.directory, descriptors[0])
+        segment = Segment(kind, size, os.path.join(stage.directory, f"segment-{name}"), name)
+        note(segment)
+        segment.make(descriptors[0], memfd_name)
+    finally:
+        for fd in descriptors:
+            os.close(fd)
+    return segment
+
+
+def _check_private(path: str, directory: int) -> None:
+    """``PermissionError``: another user could exchange the files in the directory."""
+    facts = os.fstat(directory)
+    if facts.st_uid not in trusted_users():
+        raise PermissionError(errno.EPERM, f"{path} belongs to user {facts.st_uid}")
+    if facts.st_mode & 0o077:
+        mode = f"{stat.S_IMODE(facts.st_mode):04o}"
+        raise PermissionError(errno.EPERM, f"other users may enter {path}, which has mode {mode}")
 
 
 class SegmentPool:
-    """The segments of one run. Safe for threads."""
+    """The segments of one run. Safe for threads, and for signal handlers that raise."""
 
     def __init__(self, memfd_name: Optional[str], log: Callable[[str], None]) -> None:
         self._memfd_name = memfd_name
         self._log = log
-        self._changed = threading.Condition()
-        self._free: list[Segment] = []
-        #: Segments in use, and those that are being made.
-        self._used_count = 0
-        self._used: list[Segment] = []
+        # The condition's own ``with`` is interruptible after it has taken the lock.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        #: All of them, also those that are being made.
+        self._segments: list[Segment] = []
         self._last_choice = ""
 
-    def take(self, stage: Stage, size: int) -> Optional[Segment]:
-        """A segment of at least ``size`` bytes, or ``None`` if all are in use."""
-        with self._changed:
-            if self._used_count >= SEGMENTS_MAX:
-                return None
-            self._used_count += 1
-            for gone in [one for one in self._free if not one.is_there()]:
-                self._free.remove(gone)
-                gone.close(unlink=False)
-            fitting = sorted((one for one in self._free if one.size >= size), key=_size_of)
-            old = fitting[0] if fitting else None
-            if old is not None:
-                self._free.remove(old)
-            elif self._free and len(self._free) + self._used_count > SEGMENTS_MAX:
-                # Free the old segment first: often there is no room for both.
-                smallest = min(self._free, key=_size_of)
-                self._free.remove(smallest)
-                smallest.close(unlink=True)
-        segment = old
-        try:
-            if segment is None:
-                segment = self._make(stage, size)
-        finally:
-            with self._changed:
-                if segment is None:
-                    self._used_count -= 1
-                    self._changed.notify_all()
-                else:
-                    self._used.append(segment)
-        return segment
+    def take(self, stage: Stage, size: int, owner: Optional[object] = None) -> Optional[Segment]:
+        """A segment of at least ``size`` bytes, or ``None`` if all are in use.
 
-    def _make(self, stage: Stage, size: int) -> Segment:
+        It is given back when ``owner`` is gone, for example because a signal handler has ended the
+        call that took it. ``None``: only ``give_back`` ends its use.
+        """
+        refer = weakref.ref(self if owner is None else owner)
+        with self._lock:
+            self._collect()
+            free = [one for one in self._segments if one.owner is None]
+            if len(self._segments) - len(free) >= SEGMENTS_MAX:
+                return None
+            for gone in [one for one in free if not one.is_there()]:
+                free.remove(gone)
+                self._drop(gone, unlink=False)
+            fitting = sorted((one for one in free if one.size >= size), key=_size_of)
+            if fitting:
+                fitting[0].owner = refer
+                return fitting[0]
+            if free and len(self._segments) >= SEGMENTS_MAX:
+                # Free the old segment first: often there is no room for both.
+                self._drop(min(free, key=_size_of), unlink=True)
+            # Until it is made, its place is taken by a segment without memory.
+            making = [Segment(MEMFD, 0, None, "")]
+            making[0].owner = refer
+            self._segments.append(making[0])
         try:
-            segment, reason = make_segment(stage, size, self._memfd_name)
+            return self._make(stage, size, refer, making)
+        finally:
+            with self._lock:
+                if making[0].is_unmade() and making[0] in self._segments:
+                    self._segments.remove(making[0])
+                    self._changed.notify_all()
+
+    def _make(
+        self, stage: Stage, size: int, refer: Callable[[], object], making: list[Segment]
+    ) -> Segment:
+        """``making``: the one that has the place of the new segment."""
+
+        def note(segment: Segment) -> None:
+            with self._lock:
+                segment.owner = refer
+                self._segments[self._segments.index(making[0])] = segment
+                making[0] = segment
+
+        try:
+            segment, reason = make_segment(stage, size, self._memfd_name, note)
         except NoStagingSpace:
             if not self._drop_free():
                 raise
-            segment, reason = make_segment(stage, size, self._memfd_name)
+            segment, reason = make_segment(stage, size, self._memfd_name, note)
         choice = f"{segment.kind} ({reason})"
         if choice != self._last_choice:
             self._last_choice = choice
@@ -222,48 +304,71 @@ class SegmentPool:
 
     def _drop_free(self) -> bool:
         """Frees the segments that no save uses. Returns whether there were any."""
-        with self._changed:
-            free, self._free = self._free, []
-        for segment in free:
-            segment.close(unlink=True)
+        with self._lock:
+            free = [one for one in self._segments if one.owner is None]
+            for segment in free:
+                self._drop(segment, unlink=True)
         return bool(free)
+
+    def _drop(self, segment: Segment, unlink: bool) -> None:
+        # Closed first: what is interrupted between the two is closed again.
+        segment.close(unlink)
+        self._segments.remove(segment)
+
+    def _collect(self) -> None:
+        """Ends the use of segments whose owners are gone, or are saves that have ended."""
+        for segment in self._segments[:]:
+            if segment.owner is None:
+                if segment.is_unmade():
+                    self._segments.remove(segment)
+                continue
+            owner = segment.owner()
+            if owner is None or getattr(owner, "is_final", False):
+                self.give_back(segment, reusable=not segment.is_posted)
+
+    def hand_over(self, segment: Segment, save: object) -> None:
+        """From now on the save uses the segment, and the agent may read it."""
+        segment.is_posted = True
+        segment.owner = weakref.ref(save)
 
     def give_back(self, segment: Segment, reusable: bool = True) -> None:
         """Ends the use of a segment.
 
         ``reusable``: false if the agent may still read it. Its bytes then stay as they are.
         """
-        with self._changed:
-            if segment not in self._used:
+        with self._lock:
+            if segment not in self._segments or segment.owner is None:
                 return
-            self._used.remove(segment)
-            self._used_count -= 1
-            if reusable:
-                self._free.append(segment)
+            if reusable and not segment.is_unmade():
+                segment.is_posted = False
+                segment.owner = None
+            else:
+                self._drop(segment, unlink=True)
             self._changed.notify_all()
-        if not reusable:
-            segment.close(unlink=True)
+
+    def release(self, owner: object) -> None:
+        """Ends the use of all segments of ``owner`` that the agent does not know."""
+        with self._lock:
+            for segment in self._segments[:]:
+                if segment.owner is not None and segment.owner() is owner:
+                    self.give_back(segment, reusable=not segment.is_posted)
 
     def wait_for_free(self, until: float) -> None:
         """Waits until a segment may be free, or until ``time.monotonic()`` is ``until``."""
-        with self._changed:
-            if self._used_count >= SEGMENTS_MAX:
+        with self._lock:
+            if sum(one.owner is not None for one in self._segments) >= SEGMENTS_MAX:
                 self._changed.wait(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
         """Unlinks free segments. The files of saves in progress stay for the agent."""
-        with self._changed:
-            free, self._free = self._free, []
-            used, self._used = self._used, []
-            self._used_count = 0
-        for segment in free:
-            segment.close(unlink=True)
-        for segment in used:
-            segment.close(unlink=False)
+        with self._lock:
+            self._collect()
+            for segment in self._segments[:]:
+                self._drop(segment, unlink=segment.owner is None)
 
     def forget(self) -> None:
         """In the child of a fork: unmaps all, and leaves files and parent alone."""
-        for segment in self._free + self._used:
+        for segment in self._segments:
             segment.close(unlink=False)
 
 

@@ -92,6 +92,40 @@ class Choice(TestCase):
         with self.assertRaises(holdfast.NoStagingSpace):
             make_segment(gone, 10, None)
 
+    def test_a_directory_that_other_users_may_enter_is_not_used(self) -> None:
+        os.chmod(self.directory, 0o777)
+        segment, reason = make_segment(self.stage(), 10, "holdfast-x")
+        self.addCleanup(segment.close, True)
+        self.assertEqual((segment.kind, os.listdir(self.directory)), ("memfd", []))
+        self.assertIn("mode 0777", reason)
+
+    def test_a_link_to_a_directory_is_not_used(self) -> None:
+        os.symlink(self.directory, self.path("link"))
+        link = Stage(self.path("link"), "tmpfs")
+        with self.assertRaises(holdfast.NoStagingSpace):
+            make_segment(link, 10, None)
+        self.assertEqual(os.listdir(self.directory), ["link"])
+
+    def test_a_directory_of_another_user_is_not_used(self) -> None:
+        with mock.patch.object(_segments, "trusted_users", return_value={os.geteuid() + 1}):
+            with self.assertRaisesRegex(holdfast.NoStagingSpace, f"user {os.geteuid()}"):
+                make_segment(self.stage(), 10, None)
+
+    def test_a_stage_that_the_agent_does_not_use(self) -> None:
+        segment, reason = make_segment(self.stage("none"), 10, "holdfast-x")
+        self.addCleanup(segment.close, True)
+        self.assertEqual(segment.kind, "memfd")
+        self.assertIn("tmpfs: because", reason)
+
+    def test_another_file_of_its_name_is_not_the_segment(self) -> None:
+        segment, _ = make_segment(self.stage(), 10, None)
+        self.addCleanup(segment.close, True)
+        self.assertTrue(segment.is_there())
+        os.rename(segment.path or "", self.path("moved"))
+        with open(segment.path or "", "wb"):
+            pass
+        self.assertFalse(segment.is_there())
+
 
 class Room(TestCase):
     def available(self, files: dict[str, str]) -> Any:
