@@ -9,8 +9,11 @@ import { nativeDirectory } from './native-directory.ts';
 export function endProcess(): void {
   const exitNow = loadExitNow();
   if (exitNow !== undefined) {
-    module.flushCompileCache?.(); // Node would do it at its own end.
-    exitNow(Number(process.exitCode ?? 0));
+    const status = Number(process.exitCode ?? 0);
+    // Node would do both at its own end.
+    process.emit('exit', status);
+    module.flushCompileCache?.();
+    exitNow(status);
   }
   // Node ends by itself when nothing is left. Exiting during its own compilations can hang Node 24
   // for ever, so exit only if there are leftovers, such as a process that was to provide
