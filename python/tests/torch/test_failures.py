@@ -58,7 +58,7 @@ class Failures(WorldCase):
         self.assert_killed(world.ranks[0])
         world.close()
         run = self.run_of()
-        wait_until(lambda: run.latest() is not None, "the commit by the agent")
+        wait_until(lambda: run.latest() is not None, "the commit by the agent", timeout=180)
         self.assert_latest(self.world, 1, 5)
 
     def test_the_agent_is_killed_while_saves_are_in_progress(self) -> None:

@@ -1,4 +1,5 @@
-import { join } from 'node:path';
+import { realpath } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { ProgressEvent } from '@holdfast/core/contract';
 import type { ShardSet } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
@@ -62,6 +63,7 @@ async function runRepartition(call: Call): Promise<CommandResult> {
     const { versionFolder } = await import('@holdfast/elasticdl');
     const directory = join(out, versionFolder(version, wanted.naming));
     call.subject.path = directory;
+    if (wanted.index !== undefined) await assertNotRead(from, directory);
     const division = { ...wanted, directory };
     const { suspicions, onSuspicion } = suspicionTeller(call);
     const files = await divide(call, set, division, onSuspicion);
@@ -69,6 +71,18 @@ async function runRepartition(call: Call): Promise<CommandResult> {
     const written = { from: set.where, division, version, fromCount, files, suspicions };
     return describe(call, written, call.clock.monotonicMs() - beganMs);
   });
+}
+
+/**
+ * The shards of other servers are made from all files, so none of them may be replaced meanwhile.
+ */
+async function assertNotRead(from: string, directory: string): Promise<void> {
+  const place = (path: string) => realpath(path).catch(() => null);
+  const [read, written] = await Promise.all([place(from), place(directory)]);
+  if (read === null || written === null || (written !== read && dirname(written) !== read)) return;
+  throw usageError(`--index would replace a shard that the other shards of ${directory} are made from`, [
+    'write into another directory, or without --index',
+  ]);
 }
 
 function wantedShards(call: Call): Omit<Division, 'directory'> {

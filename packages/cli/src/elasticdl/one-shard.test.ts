@@ -88,6 +88,17 @@ describe('--index', () => {
     expect((await readdir(join(out, 'version-100'))).length).toBe(3);
   });
 
+  test('the directory that is read is refused, and its files stay', async () => {
+    const out = newOut();
+    await repartition(root, out, '--to', '2');
+    const file = join(out, 'version-100', shard(0, 2));
+    const before = await readFile(file);
+    const options = ['--to', '2', '--index', '0', '--replace'];
+    for (const from of [out, join(out, 'version-100')])
+      await refused(2, 'that the other shards of', from, out, ...options);
+    expect(await readFile(file)).toEqual(before);
+  });
+
   test('what cannot be is refused with 2, and leaves nothing behind', async () => {
     const out = newOut();
     await refused(2, '--index 3 is not one of 3 servers', root, out, '--to', '3', '--index', '3');
