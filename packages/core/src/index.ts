@@ -6,6 +6,7 @@ export { crc32c, crc32cImplementation, idText, parseVersion, toVersion } from '.
 export { createCheckpointManager } from './manager/manager.ts';
 export type { CheckpointManagerOptions } from './manager/opening.ts';
 export { findRunsBelow, hasRunAt } from './manager/run/index.ts';
+export { isTruncatedPickle } from './plan/pickle.ts';
 export {
   type LaidOutTensor,
   layOutSafetensors,

@@ -30,18 +30,26 @@ describe('when a checkpoint is complete', () => {
   test.each([
     ['rename', ['a'], true],
     ['rename', [], false],
-    ['metadata', ['.metadata', '__0_0.distcp', '__1_0.distcp'], true],
-    ['metadata', ['.metadata'], true],
     ['metadata', ['.metadata.tmp', '__0_0.distcp'], false],
     ['metadata', ['model/.metadata', 'model/__0_0.distcp', 'optimizer/__0_0.distcp'], false],
-    ['metadata', ['model/.metadata', 'model/__0_0.distcp', 'readme'], true],
   ])('%s with %j: %s', async (rule, names, expected) => {
     expect(await watching(rule).isComplete(names)).toBe(expected);
   });
 
   const ZIP = `PK\u0003\u0004content${'PK\u0005\u0006'.padEnd(22, '\0')}`;
   const STATE = '{"epoch": 1}\n';
+  /** `{"a": 1}`, and a dictionary that ends within the key "a.b". */
+  const PICKLE = '\x80\x02}X\x01\0\0\0aK\x01s.';
+  const CUT = '\x80\x02}X\x03\0\0\0a.';
+  const SHARDS = { '__0_0.distcp': '', '__1_0.distcp': '' };
   test.each<[string, Record<string, string>, boolean]>([
+    ['metadata', { ...SHARDS, '.metadata': PICKLE }, true],
+    ['metadata', { '.metadata': PICKLE }, true],
+    ['metadata', { 'model/__0_0.distcp': '', 'model/.metadata': PICKLE, readme: '' }, true],
+    ['metadata', { ...SHARDS, '.metadata': PICKLE.slice(0, -1) }, false],
+    ['metadata', { ...SHARDS, '.metadata': CUT }, false],
+    ['metadata', { ...SHARDS, '.metadata': PICKLE, 'model/.metadata': CUT }, false],
+    ['metadata', { ...SHARDS, '.metadata': '\x80\x02an operation that is not read.' }, true],
     ['hf', { 'trainer_state.json': STATE, 'rng_state.pth': ZIP }, true],
     ['hf', { 'trainer_state.json': STATE }, false],
     ['hf', { 'rng_state.pth': ZIP, 'model.safetensors': '' }, false],
@@ -54,7 +62,7 @@ describe('when a checkpoint is complete', () => {
     ['hf:2', { 'trainer_state.json': STATE, 'rng_state_0.pth': ZIP }, false],
   ])('%s with %j: %s', async (rule, files, expected) => {
     const at = directory();
-    mkdirSync(join(at, 'step100'));
+    mkdirSync(join(at, 'step100', 'model'), { recursive: true });
     for (const [name, text] of Object.entries(files))
       writeFileSync(join(at, 'step100', name), text, 'latin1');
     const names = Object.keys(files);
@@ -65,7 +73,10 @@ describe('when a checkpoint is complete', () => {
   });
 
   test('metadata: a shard that is younger belongs to a save that has not ended', async () => {
-    const { complete, entry } = watching('metadata');
+    const at = directory();
+    mkdirSync(join(at, 'step1'));
+    writeFileSync(join(at, 'step1', '.metadata'), PICKLE, 'latin1');
+    const { complete, entry } = watching('metadata', at);
     const tree = (shard: string, metadata: string) =>
       new Map([
         ['__0_0.distcp', `1 2 ${shard}`],
@@ -74,6 +85,19 @@ describe('when a checkpoint is complete', () => {
     expect(await complete.isComplete(entry(1n), tree('100', '100'))).toBe(true);
     expect(await complete.isComplete(entry(1n), tree('101', '100'))).toBe(false);
     expect(await complete.isComplete(entry(1n), new Map([['.metadata', '3 0 100']]))).toBe(false);
+  });
+
+  test('metadata: the last byte decides on one of more than 16 MiB', async () => {
+    const at = directory();
+    mkdirSync(join(at, 'step1'));
+    const { complete, entry } = watching('metadata', at);
+    const isComplete = (end: string) => {
+      const text = CUT.padEnd(16 * 1024 * 1024, '-') + end;
+      writeFileSync(join(at, 'step1', '.metadata'), text, 'latin1');
+      return complete.isComplete(entry(1n), new Map([['.metadata', `1 ${text.length} 2`]]));
+    };
+    expect(await isComplete('.')).toBe(true);
+    expect(await isComplete('-')).toBe(false);
   });
 
   const SAVED = {

@@ -2,6 +2,7 @@
 
 import { constants, type FileHandle, lstat, open, readlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { isTruncatedPickle } from '@holdfast/core';
 import { CheckpointError } from '@holdfast/core/contract';
 import { errnoOf, fileError } from '@holdfast/local-files';
 import type { Pattern } from './pattern.ts';
@@ -38,7 +39,7 @@ export class Completeness {
     const rule = this.#rule;
     if (tree.size === 0) return false;
     if (rule.kind === 'rename') return true;
-    if (rule.kind === 'metadata') return hasMetadata(tree);
+    if (rule.kind === 'metadata') return hasMetadata(entry, tree);
     if (rule.kind === 'hf') {
       if (!(await hasAllOfTrainer(entry, tree, rule.rankCount))) return false;
       return this.#isOfOneSave(entry, tree, mixedTrainerFile(tree), MIXED_MS);
@@ -95,22 +96,33 @@ export class Completeness {
 
 /**
  * PyTorch's DCP writes `.metadata` last, into the directory of each of its checkpoints. A younger
- * shard is of a later save into the same directory, which is under way or was killed.
+ * shard is of a later save into the same directory, which is under way or was killed. A trainer that
+ * was killed while it wrote `.metadata` leaves the beginning of one.
  */
-function hasMetadata(tree: Tree): boolean {
+async function hasMetadata({ path }: Entry, tree: Tree): Promise<boolean> {
   const metadata = new Map(
     [...tree]
       .filter(([name]) => /(^|\/)\.metadata$/.test(name))
-      .map(([name, state]) => [directoryOf(name), factsOf(state)]),
+      .map(([name, state]) => [directoryOf(name), { ...factsOf(state), path: join(path, name) }]),
   );
   const shards = [...tree].filter(([name]) => /(^|\/)__[^/]*\.distcp$/.test(name));
-  return (
-    metadata.size > 0 &&
-    [...metadata.values()].every(({ sizeBytes }) => sizeBytes > 0n) &&
-    shards.every(
-      ([name, state]) => factsOf(state).modifiedNs <= (metadata.get(directoryOf(name))?.modifiedNs ?? -1n),
-    )
+  const isOfOneSave = shards.every(
+    ([name, state]) => factsOf(state).modifiedNs <= (metadata.get(directoryOf(name))?.modifiedNs ?? -1n),
   );
+  if (metadata.size === 0 || !isOfOneSave) return false;
+  for (const { path, sizeBytes } of metadata.values())
+    if (sizeBytes === 0n || !(await isWholePickle(path, sizeBytes))) return false;
+  return true;
+}
+
+/** A longer one is not read: its last byte decides. */
+const PICKLE_BYTES_MAX = 16 * 1024 * 1024;
+
+/** The last byte of a pickle is a dot. A truncated one may end with a dot by chance. */
+async function isWholePickle(path: string, sizeBytes: bigint): Promise<boolean> {
+  if ((await endOf(path, 1)) !== '.') return false;
+  if (sizeBytes > PICKLE_BYTES_MAX) return true;
+  return !isTruncatedPickle(Buffer.from(await endOf(path, PICKLE_BYTES_MAX), 'latin1'));
 }
 
 function directoryOf(name: string): string {

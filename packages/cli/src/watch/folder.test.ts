@@ -113,7 +113,7 @@ const later100Ms = () => {
   return vi.waitFor(() => expect(Date.now()).toBeGreaterThan(startedAtMs + 100));
 };
 const earlier = () => new Date(Date.now() - 3600_000);
-const WHOLE = { model: 'model1', '.metadata': 'm' };
+const WHOLE = { model: 'model1', '.metadata': 'N.' };
 
 describe('a watched directory', () => {
   test('complete checkpoints are saved, lowest first, and once, also by the next process', async () => {

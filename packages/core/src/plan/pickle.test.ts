@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
+  isTruncatedPickle,
   PickledDictionary,
   PickledName,
   type PickledObject,
@@ -99,6 +100,14 @@ describe('told, not thrown as a fault', () => {
   ])('%s', (_, pickle, message) => {
     expect(() => read(pickle)).toThrow(PickleProblem);
     expect(() => read(pickle)).toThrow(message);
+    expect(isTruncatedPickle(Buffer.from(pickle, 'latin1'))).toBe(message === 'it ends early');
+  });
+
+  test('each beginning of a pickle is truncated, and the whole is not', () => {
+    const whole = Buffer.from('\x80\x02}X\x03\0\0\0a.bctorch.x\nSize\n(K.M..t\x85Rs.', 'latin1');
+    for (let length = 0; length < whole.byteLength; length += 1)
+      expect(isTruncatedPickle(whole.subarray(0, length)), `${length} bytes`).toBe(true);
+    expect(isTruncatedPickle(whole)).toBe(false);
   });
 
   test('any bytes end with a value or a PickleProblem', () => {

@@ -90,6 +90,8 @@ export class PickledReference {
 /** Why the bytes are not read. */
 export class PickleProblem extends Error {}
 
+const ENDS_EARLY = 'it ends early';
+
 /**
  * Lists, tuples and sets become arrays; whole numbers beyond 2^53 become bigints. Values may be
  * shared, and contain themselves. Throws `PickleProblem`.
@@ -99,9 +101,23 @@ export function readPickle(bytes: Uint8Array): unknown {
     return new PickleReader(bytes).read();
   } catch (error) {
     // DataView reports a read past the end so.
-    if (error instanceof RangeError) throw new PickleProblem('it ends early');
+    if (error instanceof RangeError) throw new PickleProblem(ENDS_EARLY);
     throw error;
   }
+}
+
+/**
+ * Whether the bytes are a pickle without its end. Runs nothing that a pickle names, and takes up to
+ * a second and some 36 MiB. False for a pickle, or another thing, that is not read so far.
+ */
+export function isTruncatedPickle(bytes: Uint8Array): boolean {
+  try {
+    readPickle(bytes);
+  } catch (error) {
+    if (error instanceof PickleProblem) return error.message === ENDS_EARLY;
+    throw error;
+  }
+  return false;
 }
 
 type Operation = (reader: PickleReader) => void;
@@ -166,7 +182,7 @@ class PickleReader {
   }
 
   bytes(length: number): Uint8Array {
-    if (length > this.#bytes.byteLength - this.#at) throw new PickleProblem('it ends early');
+    if (length > this.#bytes.byteLength - this.#at) throw new PickleProblem(ENDS_EARLY);
     this.#at += length;
     return this.#bytes.subarray(this.#at - length, this.#at);
   }
@@ -184,7 +200,7 @@ class PickleReader {
 
   line(): string {
     const end = this.#bytes.indexOf(NEWLINE, this.#at);
-    if (end < 0) throw new PickleProblem('it ends early');
+    if (end < 0) throw new PickleProblem(ENDS_EARLY);
     const line = this.text(end - this.#at);
     this.#at += 1;
     return line;
