@@ -92,7 +92,8 @@ describe('when a checkpoint is complete', () => {
     mkdirSync(join(at, 'step1'));
     const { complete, entry } = watching('metadata', at);
     const isComplete = (end: string) => {
-      const text = CUT.padEnd(16 * 1024 * 1024, '-') + end;
+      // Its last 16 MiB would be a truncated pickle.
+      const text = `-${'X\xff\xff\xff\xff'.padEnd(16 * 1024 * 1024 - 1, '-')}${end}`;
       writeFileSync(join(at, 'step1', '.metadata'), text, 'latin1');
       return complete.isComplete(entry(1n), new Map([['.metadata', `1 ${text.length} 2`]]));
     };

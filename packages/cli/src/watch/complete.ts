@@ -96,8 +96,8 @@ export class Completeness {
 
 /**
  * PyTorch's DCP writes `.metadata` last, into the directory of each of its checkpoints. A younger
- * shard is of a later save into the same directory, which is under way or was killed. A trainer that
- * was killed while it wrote `.metadata` leaves the beginning of one.
+ * shard is of a later save into the same directory, which is under way or was killed. A trainer
+ * that was killed while it wrote `.metadata` leaves the beginning of one.
  */
 async function hasMetadata({ path }: Entry, tree: Tree): Promise<boolean> {
   const metadata = new Map(
