@@ -122,6 +122,17 @@ describe('refused, and nothing is written', () => {
     return Buffer.concat([old.subarray(0, at), Buffer.from('x'), old.subarray(at + 1)]);
   };
 
+  /** Replaces all occurrences of a text by another one of the same length. */
+  const every = (from: string, to: string) => (old: Buffer) =>
+    Buffer.from(old.toString('latin1').replaceAll(from, to), 'latin1');
+  /** Changes the size in the directory of each archive. */
+  const longByteOrder = (old: Buffer) => {
+    const name = 'archive/byteorder';
+    for (let at = old.indexOf(name); at >= 0; at = old.indexOf(name, at + 1))
+      if (old.toString('latin1', at - 46, at - 42) === 'PK\x01\x02') old.writeUInt32LE(17, at - 22);
+    return old;
+  };
+
   test.each<[string, () => Promise<Files>, Omit<ExportTensorsOptions, 'to'>, RegExp]>([
     [
       'no .metadata',
@@ -171,6 +182,30 @@ describe('refused, and nothing is written', () => {
       () => damaged('__1_0.distcp', last('PK\x01\x02')),
       { prefix: 'strided' },
       /is not read: it does not have its directory as torch\.save writes it$/,
+    ],
+    [
+      'elements of another byte order',
+      () => damaged('__0_0.distcp', every('little', 'big   ')),
+      { prefix: 'model.r' },
+      /^Unsupported: part \[0,0\] of tensor "model\.rows" in "__0_0\.distcp" has the byte order "big {3}"; only "little" is read$/,
+    ],
+    [
+      'a byte order of 17 bytes',
+      () => damaged('__0_0.distcp', longByteOrder),
+      { prefix: 'model.r' },
+      /^InvalidArgument: .* is not read: its byteorder has 17 bytes$/,
+    ],
+    [
+      'a storage of another type',
+      () => damaged('__0_0.distcp', every('FloatStorage', 'ShortStorage')),
+      { prefix: 'model.r' },
+      /^InvalidArgument: .* is not read: it has the type "I16", and the metadata say F32$/,
+    ],
+    [
+      'a storage of a type that safetensors does not have',
+      () => damaged('__0_0.distcp', every('FloatStorage', 'OtherStorage')),
+      { prefix: 'model.r' },
+      /is not read: it has the type "OtherStorage", and the metadata say F32$/,
     ],
     [
       'elements in another order',

@@ -245,6 +245,12 @@ describe('tensors in parts', () => {
       'InvalidArgument: tensor "w" is not whole: its parts have 2 of the 4 elements of [4]',
     ],
     [
+      'the first part alone, with the last one in a file left out',
+      twoRanks(piece([2], [0]), piece([2], [2])),
+      { from: ['rank-0*'] },
+      'InvalidArgument: tensor "w" is not whole: its parts have 2 of the 4 elements of [4]',
+    ],
+    [
       'a part outside of it',
       { ...twoRanks(piece([2], [0]), piece([2], [2])), 'metadata.json': shapes([3]) },
       {},
@@ -265,6 +271,22 @@ describe('tensors in parts', () => {
   ])('%s is refused, and nothing is written', async (_, buffers, options, message) => {
     expect(await failure(exported(buffers, options))).toBe(message);
     expect(await readdir(root)).toEqual([]);
+  });
+
+  test('files left out count only beside the chosen ones, as parts of the same tensor', async () => {
+    const [whole, other] = [piece([2], [0]), piece([2], [2])];
+    const names = (a: Piece, b: Piece) => Object.values(twoRanks(a, b)) as [Uint8Array, Uint8Array];
+    const [chosen, last] = names(whole, other);
+    const [, flat] = names(whole, piece([2, 2], [2, 0]));
+    const left = { 'b/last.safetensors': last, 'a/flat.safetensors': flat };
+    const rest = { 'a/whole.safetensors': safetensors({ w: part([9]) }), 'a/x.safetensors': bytes(99) };
+    const files = { 'a/chosen.safetensors': chosen, ...left, ...rest };
+    await exported(files, { from: ['a/chosen*'] });
+    expect((await readModel()).get('w')?.shape).toEqual([2]);
+    // Parts in two directories make one tensor.
+    const apart = { 'a/first.safetensors': chosen, 'b/last.safetensors': last, 'b/no.safetensors': plain };
+    await exported(apart, { from: ['a/first*', 'b/last*'], replace: true });
+    expect((await readModel()).get('w')?.shape).toEqual([4]);
   });
 
   test('a metadata.json that is too large is not read, and files cannot be chosen', async () => {

@@ -14,6 +14,8 @@ export interface ExportTensorsOptions extends WaitOptions {
   /**
    * Only tensors in files of the checkpoint that match one of these globs, at least one, as `only`
    * of `restore`. `NotFound`: one of them matches nothing.
+   * If they hold parts of tensors, the headers of other safetensors files in the same directories
+   * are read too, to see how large the tensors are.
    * Default: all files whose names end in `.safetensors` or `.distcp`.
    */
   from?: readonly string[] | undefined;

@@ -101,5 +101,5 @@ test.each<[number[], number[], boolean]>([
   [[0, 3], [1, 9], true],
   [[2], [], false],
 ])('whether a tensor of shape %j with strides %j is in C order: %s', (shape, strides, expected) => {
-  expect(isInOrder({ storage: '0', offset: 0, shape, strides })).toBe(expected);
+  expect(isInOrder({ storage: '0', dtype: 'U8', offset: 0, shape, strides })).toBe(expected);
 });

@@ -5,7 +5,8 @@
  */
 
 import { areCounts } from './bounded-json.ts';
-import { PickledObject, PickledReference, PickleProblem, readPickle } from './pickle.ts';
+import { PickledName, PickledObject, PickledReference, PickleProblem, readPickle } from './pickle.ts';
+import { dtypeOfStorage, dtypeOfTorch } from './torch-dtypes.ts';
 
 // Signatures and sizes of the records of a ZIP file. `64` marks those for large archives.
 export const END = 0x06054b50;
@@ -118,6 +119,8 @@ export function lengthOfLocal(header: Uint8Array): number {
 export interface SavedTensor {
   /** Name of the storage, the `0` of `data/0`. */
   readonly storage: string;
+  /** As safetensors calls the type; PyTorch's own name if there is none. */
+  readonly dtype: string;
   /** In elements. */
   readonly offset: number;
   readonly shape: readonly number[];
@@ -127,15 +130,36 @@ export interface SavedTensor {
 /** Reads `data.pkl`. Throws `PickleProblem`. */
 export function savedTensor(pickle: Uint8Array): SavedTensor {
   const value = readPickle(pickle);
-  // _rebuild_tensor_v2(storage, offset, size, stride, …)
+  // _rebuild_tensor_v2(storage, offset, size, stride, …), or
+  // _rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtype, …)
   const args = value instanceof PickledObject ? value.args : undefined;
-  const [reference, offset, shape, strides]: unknown[] = Array.isArray(args) ? args : [];
+  const [reference, offset, shape, strides, , , type]: unknown[] = Array.isArray(args) ? args : [];
   // ('storage', class, key, location, number of elements)
   const id = reference instanceof PickledReference ? reference.id : undefined;
-  const storage: unknown = Array.isArray(id) ? id[2] : undefined;
-  if (typeof storage !== 'string' || !areCounts([offset]) || !areCounts(shape) || !areCounts(strides))
+  const [, storageClass, storage]: unknown[] = Array.isArray(id) ? id : [];
+  const dtype = dtypeOf(isTyped(value) ? type : storageClass);
+  if (
+    typeof storage !== 'string' ||
+    dtype === undefined ||
+    !areCounts([offset]) ||
+    !areCounts(shape) ||
+    !areCounts(strides)
+  )
     throw notArchive('a tensor');
-  return { storage, offset: offset as number, shape, strides };
+  return { storage, dtype, offset: offset as number, shape, strides };
+}
+
+/** Whether the call itself names the type: the storage then holds bytes. */
+function isTyped(value: unknown): boolean {
+  const of = value instanceof PickledObject ? value.of : undefined;
+  return of instanceof PickledName && of.name === 'torch._utils._rebuild_tensor_v3';
+}
+
+/** `named`: a type, or the class of a storage. */
+function dtypeOf(named: unknown): string | undefined {
+  if (!(named instanceof PickledName)) return undefined;
+  const name = named.name.replace(/^torch\./, '');
+  return name.endsWith('Storage') ? dtypeOfStorage(name) : dtypeOfTorch(name);
 }
 
 /** Whether the elements follow one another in C order. */

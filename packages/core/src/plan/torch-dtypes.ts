@@ -37,6 +37,9 @@ const TYPES: readonly TorchType[] = (
 
 const BY_DTYPE: ReadonlyMap<string, TorchType> = new Map(TYPES.map((type) => [type.dtype, type]));
 const BY_NAME: ReadonlyMap<string, TorchType> = new Map(TYPES.map((type) => [type.name, type]));
+const BY_STORAGE: ReadonlyMap<string | undefined, TorchType> = new Map(
+  TYPES.map((type) => [type.storage, type]),
+);
 
 /** By its name in the safetensors format. `undefined`: PyTorch has no such type. */
 export function torchType(dtype: string): TorchType | undefined {
@@ -46,4 +49,9 @@ export function torchType(dtype: string): TorchType | undefined {
 /** The name in the safetensors format of a type of PyTorch; its own name if there is none. */
 export function dtypeOfTorch(name: string): string {
   return BY_NAME.get(name)?.dtype ?? name;
+}
+
+/** The same for a storage class, such as `FloatStorage`; the class itself if there is none. */
+export function dtypeOfStorage(storage: string): string {
+  return BY_STORAGE.get(storage)?.dtype ?? storage;
 }

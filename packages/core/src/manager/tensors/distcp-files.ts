@@ -7,13 +7,16 @@ import type { FileRecord } from '../../format/index.ts';
 import { type ArchivedPart, readDistcp } from '../../plan/distcp.ts';
 import { PickleProblem } from '../../plan/pickle.ts';
 import {
+  type ArchivedFile,
   directoryIn,
   filesIn,
   isInOrder,
   LOCAL_BYTES,
   lengthOfLocal,
+  type SavedTensor,
   savedTensor,
 } from '../../plan/torch-archive.ts';
+import { torchType } from '../../plan/torch-dtypes.ts';
 import { type RunContext, transferOptions } from '../run/index.ts';
 
 const METADATA = '.metadata';
@@ -24,6 +27,9 @@ const METADATA_BYTES_MAX = 16 * 1024 * 1024;
  * one tensor these two have some 700 and 200 bytes.
  */
 const TAIL_BYTES = 4096;
+/** PyTorch writes `little` or `big` there. Its older versions write no such file. */
+const BYTE_ORDER = '/byteorder';
+const BYTE_ORDER_BYTES_MAX = 16;
 
 export function isDistcp(name: string): boolean {
   return name.endsWith('.distcp');
@@ -69,8 +75,9 @@ export async function describedParts(
 
 /**
  * Offset in the file of the first byte of a part. Reads both ends of the part's archive.
- * `InvalidArgument`: the archive has not the form that `torch.save` writes. `Unsupported`: the
- * elements are not in C order.
+ * `InvalidArgument`: the archive has not the form that `torch.save` writes, or another shape or
+ * type than the `.metadata` say. `Unsupported`: the elements are not in C order, or not
+ * little-endian.
  */
 export async function placeOfPart(source: RandomSource, part: ArchivedPart): Promise<number> {
   try {
@@ -103,22 +110,41 @@ async function findPart(source: RandomSource, part: ArchivedPart): Promise<numbe
   };
   const dataOf = async ({ headerOffsetBytes }: { readonly headerOffsetBytes: number }) =>
     headerOffsetBytes + lengthOfLocal(await read(headerOffsetBytes, LOCAL_BYTES));
-  const pickle = find('/data.pkl');
-  if (pickle.sizeBytes > TAIL_BYTES) throw new PickleProblem(`its data.pkl has ${pickle.sizeBytes} bytes`);
-  const tensor = savedTensor(await read(await dataOf(pickle), pickle.sizeBytes));
-  if (String(tensor.shape) !== String(part.shape))
-    throw new PickleProblem(`it has the shape [${tensor.shape}], and the metadata say [${part.shape}]`);
-  if (!isInOrder(tensor))
-    throw new CheckpointError(
-      'Unsupported',
-      `${nameOf(part)} has the strides [${tensor.strides}]; only elements in C order are read`,
-    );
+  const contentOf = async (file: ArchivedFile, bytesMax: number) => {
+    if (file.sizeBytes <= bytesMax) return await read(await dataOf(file), file.sizeBytes);
+    throw new PickleProblem(`its ${file.name.replace(/^.*\//, '')} has ${file.sizeBytes} bytes`);
+  };
+  const order = files.find(({ name }) => name.endsWith(BYTE_ORDER));
+  if (order) assertLittle(part, await contentOf(order, BYTE_ORDER_BYTES_MAX));
+  const tensor = savedTensor(await contentOf(find('/data.pkl'), TAIL_BYTES));
+  assertAsDescribed(part, tensor);
   const data = find(`/data/${tensor.storage}`);
   const count = part.shape.reduce((product, side) => product * side, 1);
   const itemBytes = count === 0 ? 0 : part.sizeBytes / count;
   const startBytes = tensor.offset * itemBytes;
   if (startBytes + part.sizeBytes > data.sizeBytes) throw new PickleProblem('its archive has too few bytes');
   return offsetBytes + (await dataOf(data)) + startBytes;
+}
+
+function assertLittle(part: ArchivedPart, byteOrder: Uint8Array): void {
+  const order = Buffer.from(byteOrder).toString();
+  if (order === 'little') return;
+  const why = `${nameOf(part)} has the byte order ${shown(order)}; only "little" is read`;
+  throw new CheckpointError('Unsupported', why, { context: { name: part.file } });
+}
+
+function assertAsDescribed(part: ArchivedPart, tensor: SavedTensor): void {
+  if (String(tensor.shape) !== String(part.shape))
+    throw new PickleProblem(`it has the shape [${tensor.shape}], and the metadata say [${part.shape}]`);
+  // PyTorch names the type and its storage differently, which counts only for types that are known.
+  const isKnown = [tensor.dtype, part.dtype].some((dtype) => torchType(dtype));
+  if (isKnown && tensor.dtype !== part.dtype)
+    throw new PickleProblem(`it has the type ${shown(tensor.dtype)}, and the metadata say ${part.dtype}`);
+  if (!isInOrder(tensor))
+    throw new CheckpointError(
+      'Unsupported',
+      `${nameOf(part)} has the strides [${tensor.strides}]; only elements in C order are read`,
+    );
 }
 
 function nameOf({ name, offsets, file }: ArchivedPart): string {

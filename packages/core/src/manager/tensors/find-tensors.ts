@@ -11,6 +11,7 @@ import type { FoundTensor } from '../../plan/joined-tensors.ts';
 import { isSafetensors } from '../../plan/safetensors.ts';
 import type { RunContext } from '../run/index.ts';
 import { describedParts, isDistcp, isDistcpMetadata } from './distcp-files.ts';
+import { shapesWithLeftOut } from './left-out-parts.ts';
 import { HeaderReader } from './scan-tensors.ts';
 import { isShapeRecord, readShapes, type Shapes } from './shape-record.ts';
 
@@ -54,10 +55,12 @@ export async function findTensors(
     );
   const archived = distcp.length > 0 ? await archivedIn(run, distcp, chosen.metadata, { signal }) : [];
   const said = archived.map(({ name, wholeShape }) => [name, wholeShape] as const);
+  const tensors = read.flat();
+  const told = new Map([...(shapes ?? []), ...said]);
   return {
-    tensors: read.flat(),
+    tensors,
     archived,
-    shapes: new Map([...(shapes ?? []), ...said]),
+    shapes: await shapesWithLeftOut(headers, chosen.leftOut, { tensors, shapes: told, signal }),
     records: chosen.records,
     copied: chosen.copied,
   };
@@ -66,6 +69,8 @@ export async function findTensors(
 interface Chosen extends Pick<Found, 'records' | 'copied'> {
   readonly shapeRecord: FileRecord | undefined;
   readonly metadata: readonly FileRecord[];
+  /** Safetensors files from which nothing is exported. */
+  readonly leftOut: readonly FileRecord[];
 }
 
 async function chooseFiles(
@@ -78,10 +83,12 @@ async function chooseFiles(
   const records = new Map<string, FileRecord>();
   const copied: FileRecord[] = [];
   const metadata: FileRecord[] = [];
+  const leftOut: FileRecord[] = [];
   let shapeRecord: FileRecord | undefined;
   for await (const { files } of slices)
     for (const file of files) {
       if (isRead(file.name)) records.set(file.name, file);
+      else if (isSafetensors(file.name)) leftOut.push(file);
       const matching = globs.filter(({ matches }) => matches(file.name));
       for (const glob of matching) glob.count += 1;
       if (matching.length > 0) copied.push(file);
@@ -90,7 +97,7 @@ async function chooseFiles(
     }
   const unused = chooser?.unused() ?? globs.find(({ count }) => count === 0)?.glob;
   if (unused !== undefined) throw nothingFound(`no file of the checkpoint matches ${shown(unused)}`);
-  if (records.size > 0) return { records, copied, shapeRecord, metadata };
+  if (records.size > 0) return { records, copied, shapeRecord, metadata, leftOut };
   throw nothingFound('no file of the checkpoint is a .safetensors or .distcp file');
 }
 
