@@ -177,4 +177,22 @@ describe('what is no lease is said, and none is left', () => {
     await using manager = open(bucket, { store });
     expect(await failure(manager.admin.releaseLease(id))).toBe('Denied: no');
   });
+
+  test('a release that is stopped has no token, and its context says what to do', async () => {
+    const { bucket, manager: taker } = await savedRun();
+    const { id } = await taker.admin.lease({ ttlMs: HOUR_MS });
+    const store = new MemoryStore(bucket);
+    store.deleteMany = async () => {
+      throw new CheckpointError('Aborted', 'stopped in flight');
+    };
+    await using manager = open(bucket, { store });
+    const error = await manager.admin.releaseLease(id).catch((thrown) => thrown);
+    expect(error).toMatchObject({
+      code: 'OutcomeUnknown',
+      advice: expect.stringContaining('If there is no token, `context.advice`'),
+      context: { advice: [expect.stringContaining('release it again')] },
+    });
+    expect(error.context.token).toBeUndefined();
+    expect(await taker.admin.releaseLease(id)).toBe(true);
+  });
 });

@@ -139,7 +139,8 @@ export const ERROR_CODES = {
   OutcomeUnknown: {
     status: 'exhausted',
     exitCode: 75,
-    advice: 'Call `recover` with `context.token`; delete nothing.',
+    advice:
+      'Call `recover` with `context.token`. If there is no token, `context.advice` or the message says more. Delete nothing.',
   },
   Aborted: {
     status: 'permanent',
@@ -169,7 +170,7 @@ export interface ErrorContext {
   range?: { start: number; end: number };
   expected?: string;
   found?: string;
-  /** `OutcomeUnknown`: what `recover()` takes. */
+  /** `OutcomeUnknown`: what `recover()` takes. Not there after `releaseLease`. */
   token?: string;
   /**
    * For a save that was stopped during its takeover of the run: the token of the takeover, for

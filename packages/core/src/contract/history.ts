@@ -247,7 +247,7 @@ export interface HistoryCalls {
   lease(options: LeaseOptions): Promise<Lease>;
   /**
    * Ends a lease before it expires. `false`: there was no such lease; it was released or swept.
-   * Safe to repeat.
+   * Safe to repeat, also after `OutcomeUnknown`, which has no token here.
    */
   releaseLease(id: string, options?: WaitOptions): Promise<boolean>;
   /**
