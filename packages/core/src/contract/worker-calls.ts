@@ -142,7 +142,7 @@ export function serveCalls<Request, Answer>(
   const serveOne = async (id: number, request: Request) => {
     const stop = new AbortController();
     stops.set(id, stop);
-    let toldMs = 0;
+    let toldMs = Number.NEGATIVE_INFINITY;
     const onBytes = () => {
       const nowMs = performance.now();
       if (nowMs - toldMs < PROGRESS_MS) return;
