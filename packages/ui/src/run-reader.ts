@@ -10,6 +10,7 @@ import {
   type Clock,
   hasRun,
   isCheckpointError,
+  isOfAnotherRun,
   type RetentionPlan,
   type RunManager,
   type RunOverview,
@@ -232,8 +233,7 @@ export class RunReader {
     try {
       return await reading;
     } catch (error) {
-      if (isCheckpointError(error, 'Corrupt') && error.context['catalog'] === 'another-run')
-        this.#isReplaced = true;
+      if (isOfAnotherRun(error)) this.#isReplaced = true;
       throw error;
     }
   }

@@ -13,7 +13,6 @@ import sys
 from importlib import import_module
 from typing import Any, Optional
 
-import torch
 import torch.distributed as dist
 from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedType
@@ -21,17 +20,9 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import holdfast.hf
 
+from .programs import Model, data_set
+
 STEPS = 6
-
-
-class Model(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Linear(16, 16)
-
-    def forward(self, x: Any, labels: Any = None) -> dict[str, Any]:
-        y = self.layer(x)
-        return {"loss": ((y - labels) ** 2).mean(), "logits": y}
 
 
 class Began(TrainerCallback):
@@ -75,8 +66,7 @@ def deepspeed() -> dict[str, Any]:
 
 def main(kind: str, uri: str, directory: str, version: Optional[str] = None) -> None:
     options = {"fsdp": fsdp, "deepspeed": deepspeed}[kind]()
-    torch.manual_seed(1)
-    data = [{"x": torch.randn(16), "labels": torch.randn(16)} for _ in range(64)]
+    data = data_set()
     arguments = TrainingArguments(
         directory,
         max_steps=STEPS,

@@ -343,7 +343,7 @@ export const status = z.object({
   memory: z.object({ totalBytes: bytes, usedBytes: bytes }),
   saveBytesPerSecondMax: bytes
     .nullable()
-    .describe('the limit on what all saves together send, as it is now; null: there is none'),
+    .describe('the limit on what all saves together send, as it is now; null: no limit'),
   stage,
 });
 export const preempted = z.object({ newest, unfinished: z.array(save) });

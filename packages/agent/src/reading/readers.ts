@@ -1,6 +1,6 @@
 /** Managers that only read, one for each run. A manager closes after ten minutes without use. */
 
-import { type Checkpoint, type Clock, isCheckpointError, type RunManager } from '@holdfast/core';
+import { type Checkpoint, type Clock, isOfAnotherRun, type RunManager } from '@holdfast/core';
 import { HeldCheckpoints, type Wanted } from './held-checkpoints.ts';
 
 const IDLE_MS = 10 * 60_000;
@@ -118,8 +118,4 @@ export class Readers {
 async function closeReader({ held, manager }: Reader): Promise<void> {
   await held.releaseIdle(true);
   await (await manager.catch(() => undefined))?.close();
-}
-
-function isOfAnotherRun(error: unknown): boolean {
-  return isCheckpointError(error, 'Corrupt') && error.context['catalog'] === 'another-run';
 }

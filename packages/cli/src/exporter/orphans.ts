@@ -53,8 +53,8 @@ export class Orphans {
   /** Examines each run whose turn it is, once. Rejects only when the signal fires. */
   async pass(signal: AbortSignal): Promise<void> {
     const { clock, everyMs, uris, onFailure } = this.#options;
-    const wanted = uris();
-    for (const uri of this.#triedAtMs.keys()) if (!wanted.includes(uri)) this.#forget(uri);
+    const wanted = new Set(uris());
+    for (const uri of this.#triedAtMs.keys()) if (!wanted.has(uri)) this.#forget(uri);
     for (const uri of wanted) {
       const triedAtMs = this.#triedAtMs.get(uri);
       if (triedAtMs !== undefined && clock.monotonicMs() - triedAtMs < everyMs) continue;

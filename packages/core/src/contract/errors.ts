@@ -246,6 +246,14 @@ export function isCheckpointError(error: unknown, code?: ErrorCode): error is Ch
 }
 
 /**
+ * Whether a manager was stopped because its run was removed and another one begun at the same
+ * place, or because its catalog was rebuilt. A new manager works on the run that is there now.
+ */
+export function isOfAnotherRun(error: unknown): error is CheckpointError {
+  return isCheckpointError(error, 'Corrupt') && error.context['catalog'] === 'another-run';
+}
+
+/**
  * Returns a Holdfast error unchanged; wraps any other error in `Unexpected`, with it as the cause.
  */
 export function toCheckpointError(error: unknown, context?: ErrorContext): CheckpointError {

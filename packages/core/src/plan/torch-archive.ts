@@ -119,7 +119,7 @@ export function lengthOfLocal(header: Uint8Array): number {
 export interface SavedTensor {
   /** Name of the storage, the `0` of `data/0`. */
   readonly storage: string;
-  /** As safetensors calls the type; PyTorch's own name if there is none. */
+  /** As safetensors calls the type. Without such a name: as PyTorch calls it. */
   readonly dtype: string;
   /** In elements. */
   readonly offset: number;

@@ -46,12 +46,12 @@ export function torchType(dtype: string): TorchType | undefined {
   return BY_DTYPE.get(dtype);
 }
 
-/** The name in the safetensors format of a type of PyTorch; its own name if there is none. */
+/** The name in the safetensors format of a type of PyTorch. Without one: PyTorch's own name. */
 export function dtypeOfTorch(name: string): string {
   return BY_NAME.get(name)?.dtype ?? name;
 }
 
-/** The same for a storage class, such as `FloatStorage`; the class itself if there is none. */
+/** The same for a storage class, such as `FloatStorage`. Without one: the class itself. */
 export function dtypeOfStorage(storage: string): string {
   return BY_STORAGE.get(storage)?.dtype ?? storage;
 }
