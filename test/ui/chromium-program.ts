@@ -54,11 +54,18 @@ async function fromDistribution(directory: string, file: string, fetch: DebianFe
   }
 }
 
-/** Its libraries and fonts are beside it, and not where it looks for them. */
+/**
+ * Its libraries and fonts are beside it, and not where it looks for them. Some packages keep
+ * libraries in a directory of their own, as PulseAudio does.
+ */
 function launcher(): string {
   return `#!/bin/sh
 home=$(dirname -- "$(dirname -- "$0")")
-export LD_LIBRARY_PATH="$(echo "$home"/usr/lib/*-linux-gnu | tr ' ' ':'):$(echo "$home"/lib/*-linux-gnu | tr ' ' ':')"
+libraries=
+for directory in "$home"/usr/lib/*-linux-gnu/ "$home"/lib/*-linux-gnu/ "$home"/usr/lib/*-linux-gnu/*/; do
+  libraries="$libraries:$directory"
+done
+export LD_LIBRARY_PATH="\${libraries#:}"
 fonts="$home/fonts.conf"
 [ -e "$fonts" ] || printf '<fontconfig><dir>%s</dir><dir>/usr/share/fonts</dir><cachedir>%s</cachedir></fontconfig>' \\
   "$home/usr/share/fonts" "$home/font-cache" > "$fonts"
