@@ -56,7 +56,8 @@ async function fromDistribution(directory: string, file: string, fetch: DebianFe
 
 /**
  * Its libraries and fonts are beside it, and not where it looks for them. Some packages keep
- * libraries in a directory of their own, as PulseAudio does.
+ * libraries in a directory of their own, as PulseAudio does. It is tried once before it is moved to
+ * its place, so the paths of the fonts change.
  */
 function launcher(): string {
   return `#!/bin/sh
@@ -67,7 +68,7 @@ for directory in "$home"/usr/lib/*-linux-gnu/ "$home"/lib/*-linux-gnu/ "$home"/u
 done
 export LD_LIBRARY_PATH="\${libraries#:}"
 fonts="$home/fonts.conf"
-[ -e "$fonts" ] || printf '<fontconfig><dir>%s</dir><dir>/usr/share/fonts</dir><cachedir>%s</cachedir></fontconfig>' \\
+grep -qsF "$home/font-cache" "$fonts" || printf '<fontconfig><dir>%s</dir><dir>/usr/share/fonts</dir><cachedir>%s</cachedir></fontconfig>' \\
   "$home/usr/share/fonts" "$home/font-cache" > "$fonts"
 export FONTCONFIG_FILE="$fonts"
 exec "$home/usr/lib/chromium/chromium" "$@"
