@@ -53,10 +53,18 @@ class Version(NamedTuple):
     """A checkpoint, so that several reads mean the same one."""
 
     number: int
-    lineage: Optional[str]
+    lineage: Optional[str] = None
+    #: Its manifest. A run that was removed and begun again has the same numbers.
+    manifest_key: Optional[str] = None
 
     def query(self) -> dict[str, Any]:
-        return {"version": str(self.number), "lineage": self.lineage}
+        which = {"version": str(self.number), "lineage": self.lineage}
+        return {**which, "manifestKey": self.manifest_key}
+
+
+def version_of(checkpoint: Checkpoint) -> Version:
+    key = checkpoint.fields.get("manifestKey")
+    return Version(checkpoint.version, checkpoint.lineage, None if key is None else str(key))
 
 
 class Reader:
@@ -94,9 +102,9 @@ class Reader:
     def version(self, version: Optional[int], deadline: float) -> Version:
         """The version, which may not exist, or the latest. ``NotFound``: nothing was committed."""
         if version is not None:
-            return Version(check_version(version), None)
+            return Version(check_version(version))
         latest, _ = self.details(None, deadline)
-        return Version(latest.version, latest.lineage)
+        return version_of(latest)
 
     def find(self, version: Optional[int], name: str, deadline: float) -> tuple[Version, File]:
         """A file of the version, or of the latest. ``NotFound``: there is no such file."""
@@ -104,7 +112,7 @@ class Reader:
         checkpoint, files = self.details(version, deadline)
         for file in files:
             if file.name == name:
-                return Version(checkpoint.version, checkpoint.lineage), file
+                return version_of(checkpoint), file
         raise NotFound(
             f"version {checkpoint.version} has no file {name!r}",
             {"version": checkpoint.version, "file": name},

@@ -22,7 +22,7 @@ from ._arguments import (
 )
 from ._link import Link
 from ._payload import DEFAULT_ARRAYS_NAME, Payload
-from ._reader import Reader, Version, writable_bytes
+from ._reader import Reader, Version, version_of, writable_bytes
 from ._saving import Saver, Staged, WhenBusy, extras
 from .checkpoint import Checkpoint, File, Restored
 from .errors import HoldfastError, InvalidArgument, TimedOut
@@ -372,7 +372,7 @@ class Run:
     def _find(self, version: Optional[int]) -> tuple[Version, list[File]]:
         """For plugins: a version, by default the latest, and its files. ``NotFound``."""
         found, files = self._reader.details(version, self._begin())
-        return Version(found.version, found.lineage), files
+        return version_of(found), files
 
     def _read_row(
         self, targets: list[memoryview], name: str, found: Version, offset: int

@@ -78,3 +78,25 @@ test('a restore that was asked for after the run was begun again', async () => {
   const { body: ended } = await agent.call('restoreState', { path, query: { wait: 'restored' } });
   expect(ended).toMatchObject({ state: 'restored', version: '2', fileCount: 2 });
 });
+
+test('a load that began before the run was begun again gets no bytes of the new one', async () => {
+  await using agent = await TestAgent.start();
+  const directory = join(agent.directory, 'the-run');
+  const run = pathToFileURL(directory).href;
+  await saveAll(agent, run, 1, [1, 2]);
+  const query = { uri: run };
+  const { body } = await agent.call('version', { path: { version: '2' }, query });
+  const { lineage } = body.id as { lineage: number };
+  const read = (name: string) => {
+    const which = { ...query, version: '2', lineage: `${lineage}`, manifestKey: `${body.manifestKey}`, name };
+    return agent.raw({ method: 'GET', path: `/v1/files?${new URLSearchParams(which)}` });
+  };
+  expect((await read('big')).bytes.equals(contentOf(1, 2))).toBe(true);
+
+  rmSync(directory, { recursive: true });
+  await saveAll(agent, run, 2, [1, 2]);
+  // The new run is known to the agent, under the same numbers.
+  await readAll(agent, run, 2, [1, 2]);
+  const { status, bytes } = await read('big');
+  expect([status, JSON.parse(String(bytes))]).toMatchObject([404, { code: 'NotFound' }]);
+});

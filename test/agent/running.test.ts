@@ -250,3 +250,16 @@ test('32 writers of one job on one agent, each save whole', async () => {
   const { body } = await agent.call('version', { path: { version: '2' }, query: { uri: run } });
   expect((body.files as unknown[]).length).toBe(count);
 });
+
+test('runs take their buffers from the budget of the agent, also if it is small', async () => {
+  await using agent = await TestAgent.start({ bufferBytes: 16 * 1024 * 1024 });
+  const run = newRun();
+  plans.set(run, scriptedFaults({ fault: FAULTS.stall, operation: 'create', key: /model\.bin$/, times: 9 }));
+  const trainer = await agent.trainer(run);
+  await trainer.begin(1, { files: [trainer.staged('model.bin', Buffer.alloc(5_000_000))] });
+  await vi.waitFor(async () => {
+    const { body } = await agent.call('status');
+    expect(body.memory).toMatchObject({ totalBytes: 16 * 1024 * 1024, usedBytes: expect.any(Number) });
+    expect((body.memory as { usedBytes: number }).usedBytes).toBeGreaterThan(0);
+  });
+});

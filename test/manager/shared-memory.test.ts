@@ -28,6 +28,14 @@ describe('createTransferMemory', () => {
     memory.close();
   });
 
+  test('is used by managers with as small a budget and the default size of parts', async () => {
+    const settings = { bufferBytes: 16 * MIB };
+    const memory = createTransferMemory({ settings });
+    await using manager = open(newBucket(), { memory, settings });
+    await manager.save({ version: 1, buffers: { big: bytes(9 * MIB) } });
+    expect(memory.peakBytes).toBeGreaterThan(0);
+  });
+
   test('a stream of unknown length is saved through it', async () => {
     const memory = createTransferMemory({ settings: { bufferBytes: 16 * MIB } });
     await using manager = open(newBucket(), { memory });

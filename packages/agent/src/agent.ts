@@ -8,6 +8,7 @@ import {
   createTransferMemory,
   type Logger,
   type RunManager,
+  type Settings,
   systemClock,
   type Throttle,
   type TransferMemory,
@@ -18,6 +19,7 @@ import type { RestoreRequest, SaveView } from './api/shapes.ts';
 import type { Config } from './config.ts';
 import { Elections } from './elections.ts';
 import { Figures } from './figures.ts';
+import { sharesOf } from './memory-shares.ts';
 import { FileReads } from './reading/file-reads.ts';
 import { Readers } from './reading/readers.ts';
 import { RestoreJob } from './reading/restore-job.ts';
@@ -57,6 +59,7 @@ export class Agent {
   readonly elections: Elections;
   readonly #env: Environment;
   readonly #logger: Logger;
+  readonly #settings: Partial<Settings>;
   readonly #memory: TransferMemory;
   readonly #throttle: Throttle;
   readonly #writers = new Map<string, Writer>();
@@ -77,14 +80,13 @@ export class Agent {
     this.stage = stage;
     this.#env = env;
     this.#logger = logger;
-    const { bufferBytes, workers, saveBytesPerSecondMax: bytesPerSecondMax } = config;
-    this.#memory = createTransferMemory({
-      settings: { ...(bufferBytes && { bufferBytes }), ...(workers !== undefined && { workers }) },
-      logger,
-    });
+    const { workers, saveBytesPerSecondMax: bytesPerSecondMax } = config;
+    const { transferBytes, streamBytes } = sharesOf(config.bufferBytes);
+    this.#settings = { bufferBytes: transferBytes, ...(workers !== undefined && { workers }) };
+    this.#memory = createTransferMemory({ settings: this.#settings, logger });
     this.#throttle = createThrottle({ bytesPerSecondMax });
     this.readers = new Readers((uri) => this.#open(uri, {}), systemClock);
-    this.files = new FileReads(this.readers);
+    this.files = new FileReads(this.readers, streamBytes);
     this.elections = new Elections(async (uri) => openStore((await config.resolve(uri)).uri, env), {
       process: { host: config.host, pid: process.pid },
       logger,
@@ -345,6 +347,7 @@ export class Agent {
       // The configuration decides: a trainer must not retire what others keep.
       retention: run.retention ?? options.retention,
       env: this.#env,
+      settings: this.#settings,
       memory: this.#memory,
       throttle: this.#throttle,
       logger: this.#logger,

@@ -7,7 +7,7 @@ import { readFile, realpath } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import process from 'node:process';
-import { CheckpointError, type RetentionPolicy } from '@holdfast/core';
+import { CheckpointError, type RetentionPolicy, SETTINGS } from '@holdfast/core';
 import { fileError } from '@holdfast/local-files';
 import * as z from 'zod';
 
@@ -36,7 +36,8 @@ const configFile = z.strictObject({
   tokenFile: z.string().startsWith('/').optional(),
   /** User ids whose files may be saved besides the agent's own. */
   owners: z.array(z.int().min(0)).default([]),
-  bufferBytes: z.int().optional(),
+  /** For all saves, restores and reads together. */
+  bufferBytes: z.int().min(SETTINGS.bufferBytes.min).max(SETTINGS.bufferBytes.max).optional(),
   workers: z.int().optional(),
   saveBytesPerSecondMax: z.int().min(1).optional(),
 });

@@ -153,6 +153,11 @@ export const fileQuery = z.strictObject({
     .regex(/^\d{1,9}$/)
     .optional(),
   name: z.string().min(1),
+  manifestKey: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('as the call for the version answered: another checkpoint of this number is NotFound'),
   offset: bytesInQuery.optional(),
   length: bytesInQuery.optional(),
 });
@@ -277,6 +282,7 @@ export const details = z
     ),
     directories: z.array(z.string()),
     metadata,
+    manifestKey: z.string(),
   })
   .meta({ id: 'Details' });
 

@@ -1,11 +1,12 @@
 import type { Checkpoint } from '@holdfast/core';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { FileReads, type OpenedRead, STREAMS_MAX } from './file-reads.ts';
+import { FileReads, type OpenedRead, STREAM_BYTES } from './file-reads.ts';
 import type { Readers } from './readers.ts';
 import { STANDING_MS } from './turns.ts';
 
 const CHUNK = 1024 * 1024;
 const SIZE = 40 * CHUNK;
+const STREAMS_MAX = 16;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
@@ -32,15 +33,24 @@ function filesOf(store: (name: string) => Promise<void> = async () => undefined)
   }
   const checkpoint = {
     summary: { id: { lineage: 1, epoch: 1, version: 1n } },
-    details: async () => ({ files: [...Array(40).keys()].map((n) => ({ name: `f${n}`, sizeBytes: SIZE })) }),
+    details: async () => ({
+      manifestKey: 'manifest-1',
+      files: [...Array(40).keys()].map((n) => ({ name: `f${n}`, sizeBytes: SIZE })),
+    }),
     openInputStream: (name: string, { lengthBytes }: { lengthBytes: number }) => stream(name, lengthBytes),
   } as unknown as Checkpoint;
   const readers = {
     read: async (_: unknown, work: (checkpoint: Checkpoint) => Promise<void>) => work(checkpoint),
   } as unknown as Readers;
-  const files = new FileReads(readers);
-  const read = (number: number, use: (opened: OpenedRead) => Promise<void>) =>
-    files.read({ uri: 'a', version: '1', lineage: 1, name: `f${number}`, offset: 0, length: undefined }, use);
+  const files = new FileReads(readers, STREAMS_MAX * STREAM_BYTES);
+  const read = (
+    number: number,
+    use: (opened: OpenedRead) => Promise<void>,
+    { length, manifestKey }: { length?: number; manifestKey?: string } = {},
+  ) => {
+    const which = { uri: 'a', version: '1', lineage: 1, name: `f${number}`, manifestKey };
+    return files.read({ ...which, offset: 0, length }, use);
+  };
   return { read, open };
 }
 
@@ -92,4 +102,25 @@ test('a reader that waits for the store does not stand still', async () => {
   expect(open.now).toBe(STREAMS_MAX);
   hang.resolve();
   await Promise.all([...slow, waiting]);
+});
+
+test('short reads take less room, so more of them are served at once', async () => {
+  const hang = Promise.withResolvers<void>();
+  const { read, open } = filesOf(() => hang.promise);
+  const long = Array.from({ length: 8 }, (_, n) => read(n, takeAll));
+  const short = Array.from({ length: 30 }, (_, n) => read(8 + n, takeAll, { length: 1000 }));
+  await vi.advanceTimersByTimeAsync(10);
+  // Eight of 24 MiB and 24 of 8 MiB.
+  expect(open.now).toBe(32);
+  hang.resolve();
+  await Promise.all([...long, ...short]);
+});
+
+test('a read names the manifest that it means', async () => {
+  const { read } = filesOf();
+  await read(1, takeAll, { manifestKey: 'manifest-1' });
+  await expect(read(1, takeAll, { manifestKey: 'manifest-2' })).rejects.toMatchObject({
+    code: 'NotFound',
+    message: expect.stringContaining('is another checkpoint now'),
+  });
 });

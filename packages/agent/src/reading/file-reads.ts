@@ -1,17 +1,21 @@
 /** Verified bytes of stored files. Readers that ask for the same bytes share one read. */
 
-import { type Checkpoint, CheckpointError, type CheckpointId } from '@holdfast/core';
+import { type Checkpoint, CheckpointError, type CheckpointId, SETTINGS } from '@holdfast/core';
 import { ChunkMemory } from './chunk-memory.ts';
 import type { Wanted } from './held-checkpoints.ts';
 import type { Readers } from './readers.ts';
-import { SharedStream } from './shared-stream.ts';
+import { KEPT_BYTES_MAX, SharedStream } from './shared-stream.ts';
 import { Turns } from './turns.ts';
 
-/** With what each keeps, they take as much memory as the saves may. */
-export const STREAMS_MAX = 16;
+/** Parts are read and verified whole. */
+const PART_BYTES = SETTINGS.partSizeBytesMin.default;
+/** The most that one stream takes: chunks that it keeps for its readers, and the one on its way. */
+export const STREAM_BYTES = KEPT_BYTES_MAX + PART_BYTES;
 
 export interface FileRead extends Wanted {
   readonly name: string;
+  /** Only of the checkpoint with this manifest. */
+  readonly manifestKey: string | undefined;
   readonly offset: number;
   readonly length: number | undefined;
 }
@@ -30,35 +34,46 @@ interface Chunks {
   readonly cut: AbortController;
 }
 
+interface Sizes {
+  readonly number: number;
+  readonly manifestKey: string;
+  readonly byName: ReadonlyMap<string, number>;
+}
+
 export class FileReads {
   readonly #readers: Readers;
   readonly #memory = new ChunkMemory();
   readonly #shared = new Map<string, SharedStream>();
-  /** Each stream keeps some chunks; more of them wait for their turn. */
-  readonly #turns = new Turns<SharedStream>(STREAMS_MAX);
+  readonly #turns: Turns<SharedStream>;
   /**
    * Sizes by name, of the checkpoint that was asked for last: a trainer loads one checkpoint at a
    * time, and a committed checkpoint never changes.
    */
-  #sizes: { readonly number: number; readonly byName: ReadonlyMap<string, number> } | undefined;
+  #sizes: Sizes | undefined;
   /**
    * They tell checkpoints apart. A run that was begun again uses its lineages and versions again.
    */
   readonly #numbers = new WeakMap<Checkpoint, number>();
   #numberCount = 0;
 
-  constructor(readers: Readers) {
+  /**
+   * `streamBytes`: memory for what has been read and not been taken yet. Streams that find no room
+   * wait for their turn.
+   */
+  constructor(readers: Readers, streamBytes: number) {
     this.#readers = readers;
+    this.#turns = new Turns(streamBytes);
   }
 
   /**
-   * `use` keeps the manager open as long as the bytes flow. `NotFound`: no such version or file.
+   * `use` keeps the manager open as long as the bytes flow. `NotFound`: no such version or file, or
+   * the version has another manifest.
    * `InvalidArgument`: bytes outside the file.
    */
   async read(wanted: FileRead, use: (opened: OpenedRead) => Promise<void>): Promise<void> {
     await this.#readers.read(wanted, async (checkpoint) => {
       const id = checkpoint.summary?.id as CheckpointId;
-      const fileBytes = await this.#sizeOf(wanted.name, checkpoint, id);
+      const fileBytes = await this.#sizeOf(wanted, checkpoint, id);
       const { offset, length = fileBytes - offset } = wanted;
       if (offset > fileBytes || offset + length > fileBytes)
         throw outside(wanted.name, { offset, length, fileBytes });
@@ -78,7 +93,8 @@ export class FileReads {
     let doneBytes = 0;
     const memory = (sizeBytes: number) => this.#memory.take(sizeBytes);
     const key = JSON.stringify([this.#numberOf(checkpoint), name, range.offsetBytes, range.lengthBytes]);
-    const shared = this.#join(key, () => checkpoint.openInputStream(name, { ...range, memory }));
+    const open = () => checkpoint.openInputStream(name, { ...range, memory });
+    const shared = this.#join(key, range.lengthBytes, open);
     const onCut = () => cut.abort(shared.cut.reason);
     shared.cut.addEventListener('abort', onCut, { once: true });
     try {
@@ -97,19 +113,19 @@ export class FileReads {
     yield* this.#chunks(checkpoint, { ...wanted, range: { offsetBytes, lengthBytes } });
   }
 
-  #join(key: string, open: () => AsyncIterable<Uint8Array>): SharedStream {
+  #join(key: string, lengthBytes: number, open: () => AsyncIterable<Uint8Array>): SharedStream {
     const found = this.#shared.get(key);
     if (found?.isOpen) return found;
-    const giveBack = (bytes: Uint8Array) => this.#memory.giveBack(bytes);
     const inTurn = async function* (begin: () => Promise<void>) {
       await begin();
       yield* open();
     };
-    const shared: SharedStream = new SharedStream(
-      inTurn(() => this.#turns.begin(shared)),
-      giveBack,
-      () => this.#turns.end(shared),
-    );
+    const chunks = inTurn(() => this.#turns.begin(shared));
+    const shared: SharedStream = new SharedStream(chunks, {
+      giveBack: (bytes) => this.#memory.giveBack(bytes),
+      onClose: () => this.#turns.end(shared),
+      sizeBytesMax: Math.min(STREAM_BYTES, Math.ceil(lengthBytes / PART_BYTES) * PART_BYTES),
+    });
     this.#shared.set(key, shared);
     return shared;
   }
@@ -122,17 +138,29 @@ export class FileReads {
     return this.#numberCount;
   }
 
-  async #sizeOf(name: string, checkpoint: Checkpoint, id: CheckpointId): Promise<number> {
-    const number = this.#numberOf(checkpoint);
-    if (this.#sizes?.number !== number) {
-      const { files } = await checkpoint.details();
-      const byName = new Map(files.map((file) => [file.name, file.sizeBytes]));
-      this.#sizes = { number, byName };
+  async #sizeOf(
+    { name, manifestKey }: FileRead,
+    checkpoint: Checkpoint,
+    { version }: CheckpointId,
+  ): Promise<number> {
+    const sizes = await this.#sizesOf(checkpoint);
+    const context = { name, version };
+    if (manifestKey !== undefined && manifestKey !== sizes.manifestKey) {
+      const message = `version ${version} is another checkpoint now: the run was removed and begun again`;
+      throw new CheckpointError('NotFound', message, { context });
     }
-    const sizeBytes = this.#sizes.byName.get(name);
+    const sizeBytes = sizes.byName.get(name);
     if (sizeBytes !== undefined) return sizeBytes;
-    const context = { name, version: id.version };
-    throw new CheckpointError('NotFound', `version ${id.version} has no file "${name}"`, { context });
+    throw new CheckpointError('NotFound', `version ${version} has no file "${name}"`, { context });
+  }
+
+  async #sizesOf(checkpoint: Checkpoint): Promise<Sizes> {
+    const number = this.#numberOf(checkpoint);
+    if (this.#sizes?.number === number) return this.#sizes;
+    const { files, manifestKey } = await checkpoint.details();
+    const byName = new Map(files.map((file) => [file.name, file.sizeBytes]));
+    this.#sizes = { number, manifestKey, byName };
+    return this.#sizes;
   }
 }
 

@@ -102,7 +102,7 @@ test('memory is given back when no reader needs it, and never while one sends it
   async function* chunks() {
     for (let index = 0; index < 9; index += 1) yield chunk(index);
   }
-  const stream = new SharedStream(chunks(), (bytes) => given.push(bytes[0] as number));
+  const stream = new SharedStream(chunks(), { giveBack: (bytes) => given.push(bytes[0] as number) });
   const reader = stream.read();
   for (let index = 0; index < 4; index += 1) await reader.next();
   expect(given).toEqual([]);

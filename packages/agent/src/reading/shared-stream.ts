@@ -9,7 +9,7 @@ import { CheckpointError, systemClock } from '@holdfast/core';
 import type { Standing } from './turns.ts';
 
 /** Kept for readers that are behind the fastest one, or that still come. At least one chunk is. */
-const KEPT_BYTES_MAX = 16 * 1024 * 1024;
+export const KEPT_BYTES_MAX = 16 * 1024 * 1024;
 /** A reader that takes nothing for so long holds up the others no longer. */
 const STANDSTILL_MS = 5000;
 
@@ -27,7 +27,17 @@ interface Place {
   isSending: boolean;
 }
 
+export interface SharedStreamOptions {
+  /** Gets each chunk when no reader needs it any more. */
+  readonly giveBack?: (bytes: Uint8Array) => void;
+  /** There is no reader any more, or never was one. */
+  readonly onClose?: () => void;
+  /** The memory that its chunks may take. */
+  readonly sizeBytesMax?: number;
+}
+
 export class SharedStream implements Standing {
+  readonly sizeBytesMax: number;
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #giveBack: (bytes: Uint8Array) => void;
   readonly #onClose: () => void;
@@ -43,15 +53,11 @@ export class SharedStream implements Standing {
   #hasFailed = false;
   readonly #cut = new AbortController();
 
-  /**
-   * `giveBack` gets each chunk when no reader needs it any more. `onClose`: there is no reader any
-   * more, or never was one.
-   */
   constructor(
     chunks: AsyncIterable<Uint8Array>,
-    giveBack: (bytes: Uint8Array) => void = () => undefined,
-    onClose: () => void = () => undefined,
+    { giveBack = () => undefined, onClose = () => undefined, sizeBytesMax = 0 }: SharedStreamOptions = {},
   ) {
+    this.sizeBytesMax = sizeBytesMax;
     this.#giveBack = giveBack;
     this.#onClose = onClose;
     this.#chunks = chunks[Symbol.asyncIterator]();

@@ -9,6 +9,8 @@ export const STANDING_MS = 5000;
 const LOOK_INTERVAL_MS = 1000;
 
 export interface Standing {
+  /** The memory that it may take. */
+  readonly sizeBytesMax: number;
   /** Since when no reader has taken anything of what is there; `undefined`: they do. */
   readonly standingSinceMs: number | undefined;
   /** Lets its readers end, and with the last of them the read. */
@@ -16,21 +18,22 @@ export interface Standing {
 }
 
 export class Turns<Read extends Standing> {
-  readonly #max: number;
+  readonly #bytesMax: number;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   readonly #having = new Set<Read>();
   /** In the order in which they came. */
   readonly #waiting = new Map<Read, () => void>();
   #looking: NodeJS.Timeout | undefined;
 
-  constructor(max: number, clock: Pick<Clock, 'monotonicMs'> = systemClock) {
-    this.#max = max;
+  /** `bytesMax`: for all that have a turn. Two have one in any case: one that is slow stops no others. */
+  constructor(bytesMax: number, clock: Pick<Clock, 'monotonicMs'> = systemClock) {
+    this.#bytesMax = bytesMax;
     this.#clock = clock;
   }
 
   /** Resolves when the read may begin. Call `end` afterwards, or instead. */
   async begin(read: Read): Promise<void> {
-    if (this.#having.size < this.#max) {
+    if (this.#waiting.size === 0 && this.#hasRoomFor(read)) {
       this.#having.add(read);
       return;
     }
@@ -46,11 +49,16 @@ export class Turns<Read extends Standing> {
     this.#waiting.delete(read);
     this.#having.delete(read);
     for (const [next, begin] of this.#waiting) {
-      if (this.#having.size >= this.#max) break;
+      if (!this.#hasRoomFor(next)) break;
       this.#waiting.delete(next);
       this.#having.add(next);
       begin();
     }
+  }
+
+  #hasRoomFor({ sizeBytesMax }: Read): boolean {
+    const takenBytes = [...this.#having].reduce((sum, having) => sum + having.sizeBytesMax, 0);
+    return this.#having.size < 2 || takenBytes + sizeBytesMax <= this.#bytesMax;
   }
 
   #look(): void {

@@ -36,7 +36,7 @@ test.each<[ErrorCode, string, string]>([
   [
     'Unavailable',
     'outcomeUnknown',
-    'OutcomeUnknown: it was written to; it is not known whether an earlier agent had sent it before: what the store says',
+    'OutcomeUnknown: it was written to; it is not known whether an earlier agent had sent it before (what the store says): see whether the run has the version before you save it again',
   ],
 ])('a save that may have been sent, where the store answers %s, ends as %s', async (code, state, says) => {
   const sources = new OpenedSources(RULES);

@@ -405,7 +405,7 @@ function unlessSent(said: unknown, otherwise: CheckpointError): CheckpointError 
   const error = toCheckpointError(said);
   if (error.code === 'NotFound') return otherwise; // this trainer has not delivered the version
   if (error.status !== 'temporary') return error;
-  const message = `${otherwise.message}; it is not known whether an earlier agent had sent it before: ${error.message}`;
+  const message = `${otherwise.message}; it is not known whether an earlier agent had sent it before (${error.message}): see whether the run has the version before you save it again`;
   return new CheckpointError('OutcomeUnknown', message, { cause: error });
 }
 

@@ -13,13 +13,14 @@ const HEADER_BYTES_MAX = 64 * 1024;
 const REQUEST_TIMEOUT_MS = 30_000;
 const CONNECTIONS_MAX = 1024;
 
-export function serverOf(agent: Agent, program: Program): Server {
+export function serverOf(agent: Agent, program: Program, requestTimeoutMs = REQUEST_TIMEOUT_MS): Server {
   const handlers = handlersOf(program);
   const server = createServer(
     {
       maxHeaderSize: HEADER_BYTES_MAX,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      headersTimeout: REQUEST_TIMEOUT_MS,
+      requestTimeout: requestTimeoutMs,
+      headersTimeout: requestTimeoutMs,
+      connectionsCheckingInterval: requestTimeoutMs / 10,
     },
     (request, response) => {
       void answer(agent, { handlers, request, response });

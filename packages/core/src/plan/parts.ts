@@ -124,9 +124,13 @@ export function planStream(settings: PartSettings, store: PartCapabilities): Str
   };
 }
 
-/** The largest part of a stream, unless the minima of settings and store are above it. */
+/** The largest part of a stream, unless the store's minimum is above it. */
 export function streamPartBytesMax(settings: PartSettings): number {
-  return Math.min(STREAM_PART_BYTES_MAX, roundDown(partBytesMax(settings) / 4, PAGE_BYTES));
+  const preferred = Math.min(STREAM_PART_BYTES_MAX, roundDown(partBytesMax(settings) / 4, PAGE_BYTES));
+  return Math.min(
+    partBytesMax(settings),
+    Math.max(preferred, roundUp(settings.partSizeBytesMin, PAGE_BYTES)),
+  );
 }
 
 function preferredMax(settings: PartSettings): number {
