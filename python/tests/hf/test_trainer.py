@@ -8,10 +8,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-from typing import Any
+from typing import Any, Union
 
 from ..real_agent import RealAgentCase
 from ..support import PYTHON_ROOT
+from .forked import Forked
 
 _DOCUMENT = os.path.join(PYTHON_ROOT, "..", "docs", "huggingface.md")
 #: Long enough for a busy machine.
@@ -28,26 +29,14 @@ def _two_ranks() -> dict[str, str]:
 
 
 class Jobs(RealAgentCase):
-    def start_job(self, words: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
-        own = {
-            "PYTHONPATH": PYTHON_ROOT,
-            "HOLDFAST_AGENT": self.agent.socket,
-            "TRANSFORMERS_VERBOSITY": "error",
-            "OMP_NUM_THREADS": "1",
-        }
-        return subprocess.Popen(
-            [sys.executable, "-W", "ignore", *words],
-            env={**os.environ, **own, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def begin(self, *jobs: str, **environment: str) -> Forked:
+        return self.fork("programs", [self.uri, self.directory, *jobs], environment)
 
-    def begin(self, *jobs: str, **environment: str) -> subprocess.Popen[str]:
-        words = ["-m", "tests.hf.programs", self.uri, self.directory, *jobs]
-        return self.start_job(words, environment)
+    def fork(self, module: str, words: list[str], environment: dict[str, str]) -> Forked:
+        own = {"HOLDFAST_AGENT": self.agent.socket, **environment}
+        return Forked(f"tests.hf.{module}", words, own)
 
-    def said(self, *jobs: subprocess.Popen[str]) -> list[str]:
+    def said(self, *jobs: Union[Forked, subprocess.Popen[str]]) -> list[str]:
         """What each has printed, when all have ended well."""
         try:
             said = [job.communicate(timeout=_SECONDS) for job in jobs]
@@ -58,7 +47,7 @@ class Jobs(RealAgentCase):
         self.assertEqual([job.returncode for job in jobs], [0] * len(jobs), errors)
         return [each[0] for each in said]
 
-    def ended(self, *jobs: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    def ended(self, *jobs: Forked) -> list[dict[str, Any]]:
         return [json.loads(each.splitlines()[-1]) for each in self.said(*jobs)]
 
     def setUp(self) -> None:
@@ -137,9 +126,19 @@ class Jobs(RealAgentCase):
         for steps in ("10", "20"):
             out = os.path.join(self.directory, steps)
             own = {"RUN": self.uri, "OUT": out, "STEPS": steps}
-            self.said(self.start_job(["-c", program], own))
+            self.said(self.start_program(program, own))
         versions = [each.version for each in self.connect(writer=None).versions()]
         self.assertEqual(versions, [20, 10])
+
+    def start_program(self, program: str, environment: dict[str, str]) -> subprocess.Popen[str]:
+        own = {"PYTHONPATH": PYTHON_ROOT, "HOLDFAST_AGENT": self.agent.socket}
+        return subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", program],
+            env={**os.environ, **own, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def test_a_model_that_fsdp_shards_resumes_as_if_never_stopped(self) -> None:
         names = self.resume_sharded("fsdp")
@@ -166,10 +165,10 @@ class Jobs(RealAgentCase):
         return {file.name for file in run.files(4)}
 
     def sharded(self, kind: str, directory: str, *version: str) -> list[dict[str, Any]]:
-        words = ["-m", "tests.hf.sharded", kind, self.uri, directory, *version]
+        words = [kind, self.uri, directory, *version]
         own = {**_two_ranks(), "LOCAL_WORLD_SIZE": "2", "DS_ACCELERATOR": "cpu"}
         ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
-        return self.ended(*[self.start_job(words, {**own, **rank}) for rank in ranks])
+        return self.ended(*[self.fork("sharded", words, {**own, **rank}) for rank in ranks])
 
     def test_two_nodes_with_directories_of_their_own(self) -> None:
         common = {**_two_ranks(), "LOCAL_RANK": "0"}
