@@ -1,4 +1,6 @@
-/** The plugins in real frameworks. One file for each group, so that groups run beside each other. */
+/**
+ * The plugins in real frameworks. Each group has a file of its own, so groups run beside each other.
+ */
 
 import { beforeAll, expect, test, vi } from 'vitest';
 import { longCount } from '../cloud/config.ts';

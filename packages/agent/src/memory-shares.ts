@@ -10,7 +10,7 @@ const AHEAD_SHARE = 1 / 4;
 export interface MemoryShares {
   /** What saves and restores take their buffers from. */
   readonly transferBytes: number;
-  /** For what streams have read and no trainer has taken yet, besides what the engine reads ahead. */
+  /** For what streams have read and no trainer has taken, besides what the engine reads ahead. */
   readonly streamBytes: number;
 }
 

@@ -25,7 +25,10 @@ export class Turns<Read extends Standing> {
   readonly #waiting = new Map<Read, () => void>();
   #looking: NodeJS.Timeout | undefined;
 
-  /** `bytesMax`: for all that have a turn. Two have one in any case: one that is slow stops no others. */
+  /**
+   * `bytesMax`: for all that have a turn. Two have one in any case, so one that is slow does not
+   * stop all others.
+   */
   constructor(bytesMax: number, clock: Pick<Clock, 'monotonicMs'> = systemClock) {
     this.#bytesMax = bytesMax;
     this.#clock = clock;
