@@ -1,5 +1,6 @@
 /**
- * The plugins in real frameworks. Each group has a file of its own, so groups run beside each other.
+ * The plugins in real frameworks. Each group has a file of its own, so that groups run beside each
+ * other.
  */
 
 import { beforeAll, expect, test, vi } from 'vitest';
