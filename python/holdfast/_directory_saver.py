@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
+from contextlib import suppress
 from typing import Any, Mapping, NamedTuple, Optional
 
 from ._attempt import attempt as drawn_attempt
 from ._connect import connect
+from ._link import log
 from ._nodes import Nodes
 from ._tree import FileFacts, Tree, tree_of
 from .errors import Conflict, HoldfastError, InvalidArgument, NotFound
@@ -19,9 +20,17 @@ Listing = Mapping[str, FileFacts]
 _NOTHING = Tree({}, [])
 
 
+class _Local(NamedTuple):
+    tree: Tree
+    #: A directory that gets its name later has another.
+    identity: tuple[int, int]
+
+
 class _Saved(NamedTuple):
     directory: str
     handle: Handle
+    #: What this node saved from. ``None``: it is not to be removed, or was.
+    local: Optional[_Local]
 
 
 class DirectorySaver:
@@ -78,7 +87,10 @@ class DirectorySaver:
         trees = self._nodes.together(lambda: self._tree(directory))
         files = shares([trees[rank].files for rank in self._nodes.leaders])
         # A directory that is empty here may have files on another node. It is not empty then.
-        empty = trees[self._nodes.rank].empty_directories
+        tree = trees[self._nodes.rank]
+        # What a link leads to stays.
+        may_remove = self._remove_local and not os.path.islink(directory)
+        local = _Local(tree, _identity(directory)) if may_remove else None
 
         def begin() -> None:
             index, run = self._nodes.leader_index, self._run
@@ -90,14 +102,14 @@ class DirectorySaver:
             handle = run._save_tree(
                 version,
                 paths,
-                empty,
+                tree.empty_directories,
                 buffers=filler,
                 metrics=metrics if index == 0 else None,
                 timeout=timeout,
                 # Without the part of the first node, no node can commit it before an earlier one.
                 in_order=index == 0 and len(self._nodes.leaders) > 1 and bool(self._saved),
             )
-            self._saved[version] = _Saved(directory, handle)
+            self._saved[version] = _Saved(directory, handle, local)
 
         self._nodes.together(begin)
         self._remove_committed(keep)
@@ -158,8 +170,9 @@ class DirectorySaver:
         for version, saved in list(self._saved.items()):
             if saved.handle.state != "committed":
                 continue
-            if self._remove_local and not _is_same(saved.directory, keep):
-                shutil.rmtree(saved.directory, ignore_errors=True)
+            if saved.local is not None and not _is_same(saved.directory, keep):
+                _remove(saved.directory, saved.local, version)
+                self._saved[version] = saved._replace(local=None)
             if version != max(self._saved):
                 del self._saved[version]
 
@@ -188,6 +201,37 @@ def shares(listings: list[Listing]) -> list[list[str]]:
         shared[index].append(name)
         sizes[index] += first[name][0]
     return shared
+
+
+def _identity(directory: str) -> tuple[int, int]:
+    """Device and number. Zeros: it does not exist on this node."""
+    try:
+        facts = os.lstat(directory)
+    except OSError:
+        return (0, 0)
+    return (facts.st_dev, facts.st_ino)
+
+
+def _remove(directory: str, saved: _Local, version: int) -> None:
+    """Removes what was saved, and nothing that came later."""
+    try:
+        is_as_saved = _identity(directory) == saved.identity and tree_of(directory) == saved.tree
+    except NotFound:
+        return
+    except HoldfastError:
+        is_as_saved = False
+    if not is_as_saved:
+        log.warning(
+            "%s stays: it was changed after it was saved as version %s", directory, version
+        )
+        return
+    for name in saved.tree.files:
+        with suppress(OSError):
+            os.unlink(os.path.join(directory, name))
+    # What came meanwhile keeps its directory.
+    for place, _, _ in os.walk(directory, topdown=False):
+        with suppress(OSError):
+            os.rmdir(place)
 
 
 def _is_same(directory: str, other: Optional[str]) -> bool:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import threading
 import time
-from typing import Any, Literal, Mapping, Optional
+from typing import Any, Iterator, Literal, Mapping, Optional
 
 from ._arguments import check_metadata, check_metrics
 from ._link import GRACE_SECONDS, Link, log
 from ._payload import Payload
 from ._saves import Save
 from ._segments import Segment
-from ._writer import Writer
+from ._writer import Writer, closed
 from .errors import (
     AgentUnavailable,
     Conflict,
@@ -65,6 +66,41 @@ class Staged:
         return segment
 
 
+class _Calls:
+    """The calls in progress, by thread. After ``end`` a thread begins no other one."""
+
+    def __init__(self) -> None:
+        self.is_ended = False
+        # A signal handler may call while its thread holds the lock.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._threads: list[int] = []
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        thread = threading.get_ident()
+        with self._lock:
+            if self.is_ended and thread not in self._threads:
+                raise closed()
+            self._threads.append(thread)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._threads.remove(thread)
+                self._changed.notify_all()
+
+    def end(self, deadline: float) -> None:
+        """Waits for the calls of other threads, until ``deadline``."""
+        own = threading.get_ident()
+        with self._lock:
+            self.is_ended = True
+            self._changed.wait_for(
+                lambda: all(thread == own for thread in self._threads),
+                max(0.0, deadline - time.monotonic()),
+            )
+
+
 class Saver:
     """What ``Run`` and ``Handle`` share. ``join`` is ``None`` for a run that only reads."""
 
@@ -73,6 +109,7 @@ class Saver:
         self._link = link
         self._join = join
         self._writer: Optional[Writer] = None
+        self._calls = _Calls()
         self._pid = os.getpid()
 
     def deadline(self, end: Optional[float] = None) -> float:
@@ -105,6 +142,9 @@ class Saver:
             raise InvalidArgument("the run was opened to read: connect(…, writer=(index, count))")
         writer = self.writer()
         if writer is None:
+            if self._calls.is_ended:
+                # A new writer would take over from the one that has left.
+                raise closed()
             deadline = self.deadline(end)
             health = self._link.call("GET", "/healthz", deadline=deadline)
             # If the ids differ, the agent is in another namespace and cannot use our /proc entry.
@@ -122,8 +162,9 @@ class Saver:
         when_busy: WhenBusy,
     ) -> Optional[tuple[Writer, Save]]:
         """Copies and posts. ``None``: skipped, because no segment was free."""
-        staged = self.stage(payload, end, when_busy)
-        return None if staged is None else self.post(staged, body)
+        with self._calls.one():
+            staged = self.stage(payload, end, when_busy)
+            return None if staged is None else self.post(staged, body)
 
     def stage(
         self, payload: Payload, end: Optional[float], when_busy: WhenBusy, room: int = 0
@@ -133,6 +174,12 @@ class Saver:
         ``room``: bytes of the segment for what is added to the payload before it is posted. ``None``:
         no segment was free. The caller posts or discards the result.
         """
+        with self._calls.one():
+            return self._stage(payload, end, when_busy, room)
+
+    def _stage(
+        self, payload: Payload, end: Optional[float], when_busy: WhenBusy, room: int
+    ) -> Optional[Staged]:
         writer = self.joined(end)
         staged = Staged(writer, payload, end)
         if payload.is_staged:
@@ -151,7 +198,8 @@ class Saver:
         """Begins the save of what was staged. Ends the use of ``staged``, also if it fails."""
         payload = staged.payload
         try:
-            return self._post(staged, body)
+            with self._calls.one():
+                return self._post(staged, body)
         except (_SegmentGone, StorageFull) as error:
             if isinstance(error, NoStagingSpace) or not payload.is_staged:
                 raise
@@ -205,6 +253,12 @@ class Saver:
         self, writer: Writer, save: Save, payload: Payload, extras: Mapping[str, Any]
     ) -> None:
         """Adds files to an unsealed save and seals it."""
+        with self._calls.one():
+            self._seal(writer, save, payload, extras)
+
+    def _seal(
+        self, writer: Writer, save: Save, payload: Payload, extras: Mapping[str, Any]
+    ) -> None:
         if save.state != "open":
             raise Conflict(f"the save of version {save.version} was sealed before: it is {save.state}")
         segment: Optional[Segment] = None
@@ -231,11 +285,15 @@ class Saver:
             raise
 
     def close(self) -> Optional[HoldfastError]:
-        """Leaves. Returns a failure that no call has raised."""
-        writer = self.writer()
+        """Leaves. Returns a failure that no call has raised.
+
+        Waits a while for saves that other threads are beginning: what they return is staged.
+        """
+        self.writer()  # a child drops that of its parent
+        self._calls.end(time.monotonic() + min(self.timeout, _CLOSE_SECONDS))
+        writer, self._writer = self._writer, None
         if writer is None:
             return None
-        self._writer = None
         deadline = time.monotonic() + min(self.timeout, _CLOSE_SECONDS)
         with contextlib.suppress(HoldfastError):
             if writer.is_connected():
@@ -247,6 +305,8 @@ class Saver:
     def forget(self) -> None:
         """In the child of a fork: drops what belongs to the parent."""
         self._pid = os.getpid()
+        # Its lock may be held by a thread that the child does not have.
+        self._calls = _Calls()
         writer, self._writer = self._writer, None
         self._link.forget()
         if writer is not None:
@@ -263,6 +323,8 @@ class Saver:
                 segment = writer.pool.take(writer.stage, size, staged)
             if segment is not None or when_busy == "skip":
                 return segment
+            if self._calls.is_ended:
+                raise closed()
             if when_busy == "raise":
                 raise Unavailable("two earlier saves still use both segments; wait for one")
             left = _NEWS_SECONDS if end is None else end - time.monotonic()

@@ -18,6 +18,7 @@ from ._segments import SegmentPool, Stage
 from .errors import (
     AgentUnavailable,
     HoldfastError,
+    InvalidArgument,
     NotFound,
     ProtocolError,
     Unavailable,
@@ -27,6 +28,11 @@ from .errors import (
 _PAUSE = 0.05
 # Assumed until the agent has said how long it waits at most.
 _WAIT_SECONDS = 30.0
+
+
+def closed() -> InvalidArgument:
+    return InvalidArgument("the run is closed")
+
 
 class Writer:
     """Joins the run, again after the agent was gone, and follows the saves. Safe for threads."""
@@ -82,6 +88,8 @@ class Writer:
         with self._locked(deadline):
             pause = 0.0
             while not (self.is_connected() and self._knows_all):
+                if self.has_left:
+                    raise closed()
                 if not self.is_connected():
                     time.sleep(pause)
                     pause = _PAUSE
@@ -98,7 +106,9 @@ class Writer:
         with self._lock:
             self._saves.append(save)
             if self._keeper is None or not self._keeper.is_alive():
-                self._keeper = keep(self)
+                # At the end of the interpreter no thread starts. The save goes on without.
+                with suppress(RuntimeError):
+                    self._keeper = keep(self)
         try:
             self.update(save, self._asked("POST", "saves", save.body, deadline=deadline))
         except BaseException:

@@ -24,6 +24,22 @@ def spawned(socket: str) -> None:
         assert run.read("a") == b"1"
 
 
+_FIRST_SAVE_AT_THE_END = """
+import atexit, sys, holdfast
+run = holdfast.connect("file:///a/run", attempt="a1", agent=sys.argv[1])
+atexit.register(lambda: print(run.save(1, buffers={"a": b"1"}).wait().state))
+"""
+
+
+class Ends(FakeAgentCase):
+    def test_a_process_may_begin_its_first_save_at_its_end(self) -> None:
+        """No thread starts there any more."""
+        words = [sys.executable, "-c", _FIRST_SAVE_AT_THE_END, self.agent.socket]
+        own = {**os.environ, "PYTHONPATH": PYTHON_ROOT}
+        done = subprocess.run(words, env=own, capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual((done.stdout, done.returncode), ("committed\n", 0), done.stderr)
+
+
 class Forks(FakeAgentCase):
     def setUp(self) -> None:
         super().setUp()

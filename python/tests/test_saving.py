@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import holdfast
+from holdfast._payload import Payload
 
 from .fake_agent import Refusal
 from .support import TIMEOUT, FakeAgentCase
@@ -445,6 +446,44 @@ class Waiting(FakeAgentCase):
         self.agent.finish(handle.save_id, "committed")
         thread.join(TIMEOUT)
         self.assertFalse(thread.is_alive())
+
+    def test_a_close_waits_for_the_saves_that_other_threads_begin(self) -> None:
+        for number in range(10):
+            attempt, begun = f"a{number}", threading.Event()
+            run = self.connect(attempt=attempt)
+            handles: list[holdfast.Handle] = []
+            errors: list[Exception] = []
+
+            def work(first: int = 100 * number) -> None:
+                try:
+                    for version in range(first, first + 100):
+                        handles.append(run.save(version, buffers={"a": b"1"}))
+                        begun.set()
+                except Exception as error:
+                    errors.append(error)
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            self.assertTrue(begun.wait(TIMEOUT))
+            run.close()
+            thread.join(TIMEOUT)
+            joins = [one for one in self.requests("POST", "/writers") if one["attempt"] == attempt]
+            self.assertEqual(len(joins), 1, "it joined again, and would take over from itself")
+            self.assertEqual([repr(error) for error in errors], ["InvalidArgument('the run is closed')"])
+            told = {one["version"] for one in self.requests("POST", "/saves")}
+            self.assertLessEqual({str(handle.version) for handle in handles}, told)
+
+    def test_a_run_that_is_closed_in_the_middle_of_a_save_by_its_own_thread(self) -> None:
+        """As a signal handler may do."""
+        run = self.connect(attempt="own")
+        began = time.monotonic()
+        with mock.patch.object(Payload, "copy_into", side_effect=lambda _: run.close()):
+            with self.assertRaisesRegex(holdfast.InvalidArgument, "the run is closed"):
+                run.save(1, buffers={"a": b"1"})
+        self.assertLess(time.monotonic() - began, 2)
+        joins = [one["attempt"] for one in self.requests("POST", "/writers")]
+        self.assertEqual(joins.count("own"), 1)
+        self.assertEqual(self.requests("POST", "/saves"), [])
 
     def test_many_threads_save_and_wait_on_one_run(self) -> None:
         self.agent.is_holding = False

@@ -1,7 +1,7 @@
 /**
  * `bench ui`: the page of a run with many versions in Chromium, the requests of an idle page, and
- * the memory of the server beside many runs. The runs are in a directory, and the command is the
- * packed one.
+ * the memory of the server beside many runs, in a directory and on MinIO. The command is the packed
+ * one.
  */
 
 import { readFileSync } from 'node:fs';
@@ -14,6 +14,8 @@ import { chromium } from 'playwright-core';
 import { HOLDFAST } from '../e2e/holdfast-process.ts';
 import { pack } from '../e2e/packed-command.ts';
 import { Program } from '../e2e/program.ts';
+import { newBucketOf } from '../servers/s3-access.ts';
+import { startMinio } from '../servers/s3-servers.ts';
 import { chromiumProgram } from '../ui/chromium-program.ts';
 import { fillRun } from './fill-run.ts';
 import { inNewDirectory } from './in-new-directory.ts';
@@ -38,23 +40,31 @@ export async function benchUi(args: readonly string[]): Promise<void> {
   const rounds = countOf('--rounds', values.rounds);
   const [versions, runs] = [countOf('--versions', values.versions), countOf('--runs', values.runs)];
   await pack();
-  const { first, whole, requests, fleet } = await inNewDirectory(values.dir, async (directory) => ({
+  const { first, whole, requests, local, s3 } = await inNewDirectory(values.dir, async (directory) => ({
     ...(await ofOneRun(directory, versions, rounds)),
-    fleet: await ofManyRuns(directory, runs),
+    local: await ofManyRuns({ uri: pathToFileURL(join(directory, 'many')).href, env: {} }, runs),
+    s3: await onMinio(directory, runs),
   }));
   const verdicts = [
     { what: `first rows, ${versions} versions, ms`, values: first, wanted: { atMost: 1000 } },
     { what: `whole page, ${versions} versions, ms`, values: whole, wanted: { atMost: 1000 } },
     { what: 'requests of an idle page in 10 s', values: requests, wanted: { atMost: 1 } },
-    { what: `memory of the server with ${runs} runs, MiB`, values: [fleet], wanted: { atMost: 150 } },
+    { what: `memory of the server with ${runs} runs, MiB`, values: [local], wanted: { atMost: 150 } },
+    { what: `the same, runs on MinIO, MiB`, values: [s3], wanted: { atMost: 150 } },
   ];
-  const markdown = `${machineText()}; runs in a directory\n\n${verdictTable(verdicts)}\n`;
+  const markdown = `${machineText()}\n\n${verdictTable(verdicts)}\n`;
   publish('ui', { markdown, json: { verdicts }, charts: {} }, values.out);
 }
 
+interface Place {
+  readonly uri: string;
+  /** With the credentials. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
 /** Runs the packed command while `use` works with its address. */
-async function withUi<T>(uri: string, use: (url: string, pid: number) => Promise<T>): Promise<T> {
-  const program = new Program([...HOLDFAST, 'ui', uri]);
+async function withUi<T>({ uri, env }: Place, use: (url: string, pid: number) => Promise<T>): Promise<T> {
+  const program = new Program([...HOLDFAST, 'ui', uri], { env });
   try {
     const [, url = ''] = await program.says(/the page is at {2}(\S+)/);
     return await use(url, program.pid);
@@ -64,16 +74,14 @@ async function withUi<T>(uri: string, use: (url: string, pid: number) => Promise
   }
 }
 
-async function newRun(path: string, versions: number): Promise<string> {
-  const uri = pathToFileURL(path).href;
-  const store = await openStore(uri);
+async function newRun({ uri, env }: Place, versions: number): Promise<void> {
+  const store = await openStore(uri, env);
   const startMs = Date.now() - versions * 60_000;
   await fillRun(store, versions, {
     isCatalogOnly: true,
     commitMs: (version) => startMs + version * 60_000,
   });
   await store.close();
-  return uri;
 }
 
 /**
@@ -81,7 +89,8 @@ async function newRun(path: string, versions: number): Promise<string> {
  * server and a new profile.
  */
 async function ofOneRun(directory: string, versions: number, rounds: number) {
-  const uri = await newRun(join(directory, 'one'), versions);
+  const run = { uri: pathToFileURL(join(directory, 'one')).href, env: {} };
+  await newRun(run, versions);
   const browser = await chromium.launch({
     executablePath: await chromiumProgram(),
     args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
@@ -91,7 +100,7 @@ async function ofOneRun(directory: string, versions: number, rounds: number) {
   const requests: number[] = [];
   try {
     for (let round = 0; round < rounds; round++) {
-      await withUi(uri, async (url) => {
+      await withUi(run, async (url) => {
         const page = await (await browser.newContext()).newPage();
         const startMs = performance.now();
         await page.goto(url);
@@ -114,10 +123,9 @@ async function ofOneRun(directory: string, versions: number, rounds: number) {
 }
 
 /** The largest memory that the server had while a page has listed all runs, and their commits. */
-async function ofManyRuns(directory: string, runs: number): Promise<number> {
-  const place = join(directory, 'many');
-  for (let index = 0; index < runs; index++) await newRun(join(place, `run-${index}`), 20);
-  return withUi(pathToFileURL(place).href, async (url, pid) => {
+async function ofManyRuns({ uri, env }: Place, runs: number): Promise<number> {
+  for (let index = 0; index < runs; index++) await newRun({ uri: runBelow(uri, index), env }, 20);
+  return withUi({ uri, env }, async (url, pid) => {
     const { origin, hash } = new URL(url);
     const headers = { authorization: `Bearer ${hash.split('token=')[1]}` };
     const ask = async (path: string) => (await fetch(`${origin}${path}`, { headers })).json();
@@ -132,4 +140,18 @@ async function ofManyRuns(directory: string, runs: number): Promise<number> {
     const [, kib = '0'] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
     return (Number(kib) * 1024) / MIB;
   });
+}
+
+/** A URI may end with the settings of its store. */
+function runBelow(uri: string, index: number): string {
+  return uri.replace(/\?|$/, (rest) => `/run-${index}${rest}`);
+}
+
+async function onMinio(directory: string, runs: number): Promise<number> {
+  const server = await startMinio({ directory });
+  try {
+    return await ofManyRuns(await newBucketOf(server), runs);
+  } finally {
+    await server.stop();
+  }
 }

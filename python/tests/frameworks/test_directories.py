@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import Any
 
 from holdfast.directories import DirectoryCheckpoints
@@ -55,6 +56,32 @@ class Directories(RealAgentCase):
             other.finish()
         with self.assertRaises(NotFound):
             other.resume(3)
+
+    def test_a_directory_that_is_to_be_removed_stays_if_it_has_changed(self) -> None:
+        made = self.checkpoints(remove_local=True)
+        for version in range(1, 6):
+            self.write(made, version, "saved")
+            os.mkdir(os.path.join(made.path(version), "empty"))
+            made.save(version)
+        with open(os.path.join(made.path(2), "later"), "w", encoding="utf-8") as file:
+            file.write("in no version")
+        os.mkdir(os.path.join(made.path(3), "empty", "later"))
+        # A trainer that goes back writes a step again.
+        shutil.move(made.path(4), self.path("aside"))
+        self.write(made, 4, "saved")
+        os.utime(os.path.join(made.path(4), "file"), ns=self.times(self.path("aside/file")))
+        os.mkdir(os.path.join(made.path(4), "empty"))
+        with self.assertLogs("holdfast", "WARNING") as logged:
+            made.finish()
+        left = sorted(name for name in os.listdir(self.directory) if name.startswith("step-"))
+        self.assertEqual(left, ["step-2", "step-3", "step-4"])
+        self.assertEqual(sorted(os.listdir(made.path(2))), ["empty", "file", "later"])
+        self.assertEqual(len(logged.output), 3)
+        self.assertIn("step-2 stays: it was changed after it was saved as version 2", logged.output[0])
+
+    def times(self, path: str) -> tuple[int, int]:
+        facts = os.stat(path)
+        return (facts.st_atime_ns, facts.st_mtime_ns)
 
     def test_mistakes(self) -> None:
         for name in ("step", "a/{version}", "{other}", "{version", "..{version}/..", "{}"):
