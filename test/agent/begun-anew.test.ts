@@ -44,24 +44,28 @@ async function readAll(agent: TestAgent, run: string, life: number, versions: re
 }
 
 test.each([
-  ['fewer', [2]],
-  ['as many', [1, 2]],
-  ['more', [1, 2, 3]],
-])('%s versions in the new run: each is read, and the former writer saves nothing', async (_, versions) => {
-  await using agent = await TestAgent.start();
-  const directory = join(agent.directory, 'the-run');
-  const run = pathToFileURL(directory).href;
-  const former = await saveAll(agent, run, 1, [1, 2]);
-  await readAll(agent, run, 1, [1, 2]);
+  ['fewer', [1, 2], [2]],
+  ['far fewer', [1, 2, 3, 4, 5, 6, 7, 8], [2]],
+  ['as many', [1, 2], [1, 2]],
+  ['more', [1, 2], [1, 2, 3]],
+])(
+  '%s versions in the new run: each is read, and the former writer saves nothing',
+  async (_, before, versions) => {
+    await using agent = await TestAgent.start();
+    const directory = join(agent.directory, 'the-run');
+    const run = pathToFileURL(directory).href;
+    const former = await saveAll(agent, run, 1, before);
+    await readAll(agent, run, 1, before);
 
-  rmSync(directory, { recursive: true });
-  await saveAll(agent, run, 2, versions);
-  await readAll(agent, run, 2, versions);
+    rmSync(directory, { recursive: true });
+    await saveAll(agent, run, 2, versions);
+    await readAll(agent, run, 2, versions);
 
-  const late = await former.save(9, { files: [former.staged('big', contentOf(1, 9))] });
-  expect(late).toMatchObject({ state: 'failed', error: { code: 'Corrupt' } });
-  await readAll(agent, run, 2, versions);
-});
+    const late = await former.save(9, { files: [former.staged('big', contentOf(1, 9))] });
+    expect(late).toMatchObject({ state: 'failed', error: { code: 'Corrupt' } });
+    await readAll(agent, run, 2, versions);
+  },
+);
 
 test('a restore that was asked for after the run was begun again', async () => {
   await using agent = await TestAgent.start();

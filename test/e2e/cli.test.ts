@@ -1,5 +1,7 @@
 /** The command line on a local disk: the effect, output and exit status of each command. */
 
+import { truncate } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
   cellsOf,
@@ -47,6 +49,7 @@ describe('save, look, restore', () => {
       isCommitted: true,
       wasCommittedBefore: false,
       isAnnotated: false,
+      isRetiring: false,
       sizeBytes: 301_005,
       referencedBytes: 301_005,
       suspicions: ['none of the 3 files has changed since version 1'],
@@ -221,6 +224,34 @@ describe('save, look, restore', () => {
     ]);
     const after = Object.keys(await contentOf(place.runDirectory)).filter((key) => key.includes('.bin'));
     expect(after).toEqual(before);
+  });
+
+  it('a version that is retired or quarantined since is named so', async () => {
+    const place = await savedPlace(1);
+    const save = (version: string) => holdfast(['save', place.path('ckpt'), place.uri, '--version', version]);
+    await save('2');
+    await save('3');
+    await holdfast(['gc', place.uri, '--keep', '2', '--apply', '--force']);
+    const retired = 'retired since: it is removed unless it is undeleted';
+    const said = `before, with the same content; nothing was sent; ${retired}`;
+    expect(cellsOf((await save('1')).stdout)).toEqual([['committed', 'version 1', said]]);
+    const { stdout } = await holdfast(['commit', place.uri, '--version', '1']);
+    expect(cellsOf(stdout)[0]?.slice(-1)).toEqual([retired]);
+
+    const [file = ''] = Object.keys(await contentOf(place.runDirectory)).filter((key) =>
+      /^version_2\/.*layers/.test(key),
+    );
+    await truncate(join(place.runDirectory, file), 0);
+    await holdfast(['verify', place.uri, '--version', '2', '--quarantine']);
+    const refused = await save('2');
+    expect([refused.code, refused.stderr]).toEqual([
+      7,
+      expect.stringContaining('version 2 is committed already, and quarantined as damaged'),
+    ]);
+    const committed = await holdfast(['commit', place.uri, '--version', '2']);
+    expect(committed.stdout).toContain('quarantined since: it is damaged');
+    const forked = await holdfast(['fork', `${place.uri}@2`, `${place.uri}-2`]);
+    expect(forked.stderr).toContain(`holdfast list ${place.uri}\``);
   });
 });
 

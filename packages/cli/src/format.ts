@@ -2,6 +2,9 @@
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
 
+/** What `save` and `commit` say of a version that no rule keeps. */
+export const RETIRED = 'retired since: it is removed unless it is undeleted';
+
 /** Whole numbers with their digits in groups of three. */
 export function formatCount(value: number | bigint): string {
   return String(value).replace(/\B(?=(\d{3})+$)/g, ',');

@@ -1,6 +1,6 @@
 import type { Call, Command, CommandResult } from '../command.ts';
 import { timeout, version } from '../common-options.ts';
-import { formatBytes, formatPlural } from '../format.ts';
+import { formatBytes, formatPlural, RETIRED } from '../format.ts';
 import { JOB_OPTIONS, jobOfLife } from '../job.ts';
 import { jsonSummary } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
@@ -29,6 +29,9 @@ export const commit: Command = {
   run: runCommit,
 };
 
+/** What has happened to a version since it was committed. */
+const STATES = { live: [], retiring: [RETIRED], quarantined: ['quarantined since: it is damaged'] } as const;
+
 async function runCommit(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const given = call.get(version);
@@ -47,9 +50,9 @@ async function runCommit(call: Call): Promise<CommandResult> {
     );
   });
   const size = `${formatBytes(summary.sizeBytes)} in ${formatPlural(summary.fileCount, 'file')}`;
-  const latest = summary.isLatest ? ['latest'] : [];
+  const state = summary.isLatest ? ['latest'] : STATES[summary.state];
   return {
-    text: [`${call.style('green', 'committed')}  version ${summary.version}`, size, ...latest].join('   '),
+    text: [`${call.style('green', 'committed')}  version ${summary.version}`, size, ...state].join('   '),
     json: { uri: call.subject.uri ?? null, ...jsonSummary(summary) },
   };
 }

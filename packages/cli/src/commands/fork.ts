@@ -50,7 +50,9 @@ async function runFork(call: Call): Promise<CommandResult> {
         return describe(result, ends, call, call.clock.monotonicMs() - beganMs);
       } catch (error) {
         // So that the advice names the right run.
-        if (isCheckpointError(error, 'NotFound')) call.subject.uri = from;
+        const isOfSource =
+          isCheckpointError(error) && ('state' in error.context || error.code === 'NotFound');
+        if (isOfSource) call.subject.uri = from;
         throw error;
       }
     });

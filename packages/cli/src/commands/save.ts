@@ -22,7 +22,14 @@ import {
 } from '../common-options.ts';
 import { CONSISTENCY_OPTIONS, consistencyOf } from '../consistency-options.ts';
 import type { Job } from '../env.ts';
-import { formatBytes, formatPlural, formatRoughDuration, formatWriters, printable } from '../format.ts';
+import {
+  formatBytes,
+  formatPlural,
+  formatRoughDuration,
+  formatWriters,
+  printable,
+  RETIRED,
+} from '../format.ts';
 import { JOB_OPTIONS, jobOf, VoidedWarnings } from '../job.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
@@ -241,6 +248,7 @@ function describe(
       isCommitted: result.isCommitted,
       wasCommittedBefore: result.wasCommittedBefore,
       isAnnotated: result.isAnnotated,
+      isRetiring: result.isRetiring ?? false,
       sizeBytes: result.sizeBytes,
       referencedBytes: result.referencedBytes,
       suspicions: result.suspicions,
@@ -267,7 +275,8 @@ function textOf(result: SaveResult, job: Job, call: Call, durationMs: number): s
   const head = `${call.style('green', 'committed')}  version ${result.version}${who}`;
   if (result.wasCommittedBefore) {
     const annotated = result.isAnnotated ? '; its metrics and metadata are recorded now' : '';
-    return `${head}   before, with the same content; nothing was sent${annotated}`;
+    const retired = result.isRetiring ? `; ${RETIRED}` : '';
+    return `${head}   before, with the same content; nothing was sent${annotated}${retired}`;
   }
   const { sizeBytes, referencedBytes } = result;
   const unchanged = referencedBytes > 0 ? `, ${formatBytes(referencedBytes)} unchanged` : '';

@@ -145,6 +145,8 @@ export interface SaveResult {
    * writer had given then. They were recorded, as by `annotate`.
    */
   readonly isAnnotated: boolean;
+  /** It was committed before, and is retired since: it is removed unless it is undeleted. */
+  readonly isRetiring?: true;
   /** Size of this writer's files. */
   readonly sizeBytes: number;
   /**

@@ -51,11 +51,15 @@ export interface ListedEntry {
   readonly etag: string;
 }
 
+interface SeenEntry {
+  readonly head: Head;
+  /** With which it was listed; `undefined`: it was not listed yet. */
+  readonly etag: string | undefined;
+}
+
 export class Catalog {
   readonly #run: RunParts;
-  #seen: Head = EMPTY_HEAD;
-  /** Etag with which the entry seen last was listed; `undefined`: it was not listed yet. */
-  #seenEtag: string | undefined;
+  #seen: SeenEntry = { head: EMPTY_HEAD, etag: undefined };
   #storeTimeMs = 0;
   /** The entries of the last listing. */
   #listed: readonly ListedEntry[] = [];
@@ -133,13 +137,12 @@ export class Catalog {
    * else one list page.
    */
   async listAll(signal: AbortSignal | undefined): Promise<readonly ListedEntry[]> {
-    if (!this.#isAllListed) await this.listSeqs(signal);
-    return this.#listed;
+    return this.#isAllListed ? this.#listed : this.#list(signal);
   }
 
   /** The newest entry that this process has read or written. */
   get seen(): Head {
-    return this.#seen;
+    return this.#seen.head;
   }
 
   /**
@@ -156,49 +159,52 @@ export class Catalog {
   async #read(signal: AbortSignal): Promise<Head> {
     for (let repeats = 0; ; repeats++) {
       const seen = this.#seen;
-      const seqs = await this.listSeqs(signal, Math.max(0, seen.seq - ROW_LENGTH));
+      const listed = await this.#list(signal, Math.max(0, seen.head.seq - ROW_LENGTH));
+      const seqs = listed.map(({ seq }) => seq);
       const highest = highestOf(seqs);
-      await this.#assertSeenKept(seqs, signal);
-      if (highest === seen.seq) return seen;
+      await this.#assertSeenKept(seen, listed, signal);
+      if (highest === seen.head.seq) return seen.head;
       const entry = await withDamagedPart('newest', this.entry(highest, signal));
-      if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);
+      if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry, listed);
       // A higher entry exists: this one may have been pruned between LIST and GET.
       await backOff(this.#run, repeats, signal);
     }
   }
 
-  /** `StoreRegressed`: the entry seen last is missing, or as `#assertSeenSame`. */
-  async #assertSeenKept(seqs: readonly number[], signal: AbortSignal): Promise<void> {
-    const { seq } = this.#seen;
+  /**
+   * `seen`: what had been seen before the listing began. Another call may have seen more since.
+   * `StoreRegressed`: the entry is missing, or as `#assertSeenSame`.
+   */
+  async #assertSeenKept(seen: SeenEntry, listed: readonly ListedEntry[], signal: AbortSignal): Promise<void> {
+    const { seq } = seen.head;
     if (seq === 0) return;
-    if (seqs.includes(seq)) return this.#assertSeenSame(signal);
-    // The catalog of another run may be shorter. `entry` rejects an entry of another run.
-    const highest = highestOf(seqs);
+    const seqs = listed.map((each) => each.seq);
+    if (seqs.includes(seq)) return this.#assertSeenSame(seen, listed, signal);
+    // The catalog of another run may be shorter, so all of it is listed. `entry` rejects an entry of
+    // another run.
+    const all = highestOf(seqs) < seq ? await this.listSeqs(signal) : seqs;
+    const highest = highestOf(all);
     if (highest > 0 && highest < seq) await this.entry(highest, signal);
-    this.#row.assertKept(seq, seqs);
+    this.#row.assertKept(seq, all);
   }
 
   /**
-   * Checks that the entry seen last is the same, if the last listing has it. A run that was removed
-   * and begun again at this place uses its numbers again.
+   * Checks that an entry seen before is the same, if the listing has it. A run that was removed and
+   * begun again at this place uses its numbers again.
    *
    * `Corrupt`: the catalog is of another run now. `StoreRegressed`: another entry of this run has
    * its number. Cost: no request if the entry is listed with the same etag.
    */
-  async #assertSeenSame(signal: AbortSignal): Promise<void> {
-    const { seq, entryId } = this.#seen;
-    const etag = this.#etagOf(seq);
-    if (etag === undefined || etag === this.#seenEtag) return;
+  async #assertSeenSame(seen: SeenEntry, listed: readonly ListedEntry[], signal: AbortSignal): Promise<void> {
+    const { seq, entryId } = seen.head;
+    const etag = etagOf(listed, seq);
+    if (etag === undefined || etag === seen.etag) return;
     const entry = await withDamagedPart('newest', this.entry(seq, signal));
     // It may have been pruned since the listing.
     if (entry === null) return;
     if (entry.entryId !== entryId) throw this.#row.replaced(seq);
     // The same bytes were written again, as by a restore from a backup.
-    this.#seenEtag = etag;
-  }
-
-  #etagOf(seq: number): string | undefined {
-    return this.#listed.find((listed) => listed.seq === seq)?.etag;
+    if (this.#seen === seen) this.#seen = { ...seen, etag };
   }
 
   /** One entry by number. `null`: it does not exist (pruned, or never written). */
@@ -225,7 +231,7 @@ export class Catalog {
       if (!isRebuildMark(entry, seq)) fail(`it says that it is entry ${entry.seq}`);
       fail('it is the mark of a rebuild that has not ended; run the same rebuild again to finish it');
     }
-    const { runId } = this.#seen;
+    const { runId } = this.seen;
     if (runId === '' || entry.runId === runId) return;
     const isRebuilt = entry.transaction.kind === REBUILD_KIND ? ', since the catalog was rebuilt' : '';
     fail(`it is of run ${entry.runId}, not ${runId}${isRebuilt}`, {
@@ -236,14 +242,19 @@ export class Catalog {
 
   /** Numbers of all existing entries above `afterSeq`, ascending. Cost: see `DoubtfulNames`. */
   async listSeqs(signal: AbortSignal | undefined, afterSeq = 0): Promise<number[]> {
+    return (await this.#list(signal, afterSeq)).map(({ seq }) => seq);
+  }
+
+  async #list(signal: AbortSignal | undefined, afterSeq = 0): Promise<readonly ListedEntry[]> {
     const startAfter = afterSeq > 0 ? catalogKey(afterSeq) : undefined;
     const { found, storeTimeMs } = await this.#entries.list({ startAfter, signal });
     this.#storeTimeMs = storeTimeMs || this.#storeTimeMs;
     this.#isAllListed = startAfter === undefined;
-    this.#listed = found.map(({ object: { createdAtMs, etag }, parsed }) => ({
+    const listed = found.map(({ object: { createdAtMs, etag }, parsed }) => ({
       ...{ seq: parsed, createdAtMs, etag },
     }));
-    return found.map(({ parsed }) => parsed);
+    this.#listed = listed;
+    return listed;
   }
 
   /**
@@ -298,29 +309,32 @@ export class Catalog {
       .catch((error: unknown) => logger.log('debug', `the catalog was not pruned: ${String(error)}`));
   }
 
-  /** Remembers an entry that the store has shown or acknowledged. */
-  remember(entry: CatalogEntry): Head {
-    const { seq, entryId, runId, state } = entry;
+  /** Remembers an entry that the store has shown or acknowledged. `listed`: a listing that has it. */
+  remember({ seq, entryId, runId, state }: CatalogEntry, listed: readonly ListedEntry[] = []): Head {
     const head: Head = { seq, entryId, runId, state };
-    if (head.seq > this.#seen.seq) {
-      this.#seen = head;
-      this.#seenEtag = this.#etagOf(head.seq);
-    }
+    if (seq > this.seen.seq) this.#seen = { head, etag: etagOf(listed, seq) };
     return head;
   }
 
   /**
    * Call after a create that succeeded. The create may have reused the number of a pruned entry.
    * Then a higher entry exists, and only the ring of that entry shows whether this one took effect.
-   * `StoreRegressed`, `Corrupt`: an entry that this one follows is missing or was replaced, so the
-   * outcome cannot be known.
+   * `StoreRegressed`, `Corrupt`: this entry or one that it follows is missing or was replaced, so
+   * the outcome cannot be known.
    */
   async afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head> {
-    const seqs = await this.listSeqs(signal, Math.max(0, entry.seq - ROW_LENGTH));
-    if (this.#seen.seq === entry.seq - 1) await this.#assertSeenSame(signal);
+    const seen = this.#seen;
+    const listed = await this.#list(signal, Math.max(0, entry.seq - ROW_LENGTH));
+    const seqs = listed.map(({ seq }) => seq);
+    if (seen.head.seq === entry.seq - 1) await this.#assertSeenSame(seen, listed, signal);
+    this.#row.assertKept(entry.seq, seqs);
     const isNewest = highestOf(seqs) <= entry.seq && (await this.#row.isNewest(entry, seqs, signal));
-    return isNewest ? this.remember(entry) : this.read(signal);
+    return isNewest ? this.remember(entry, listed) : this.read(signal);
   }
+}
+
+function etagOf(listed: readonly ListedEntry[], seq: number): string | undefined {
+  return listed.find((each) => each.seq === seq)?.etag;
 }
 
 /** Converts a rejection that a repeat cannot change into the error for the caller. */

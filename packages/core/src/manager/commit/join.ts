@@ -9,7 +9,7 @@ import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
 import { encodeRecord, runKey, type State, type WriterIncarnation } from '../../format/index.ts';
 import { inEpochProblem, supersededProblem } from '../../plan/epoch.ts';
 import { incarnationOf, isPastAttempt, TXN_RING_LENGTH } from '../../plan/state.ts';
-import { type Head, rejectionError, type SendMemory } from '../catalog/index.ts';
+import { type AppendResult, type Head, rejectionError, type SendMemory } from '../catalog/index.ts';
 import {
   backOff,
   type ClaimPlace,
@@ -197,10 +197,15 @@ async function takeOver(
   if (result.kind === 'committed') takeover.isDone = true;
   const isOver = result.kind === 'unknown' && result.head && result.head.state.attempt !== attempt.id;
   if (isOver && attempt.isDrawn) throw unknownTakeover(run, result.head, attempt);
-  if (result.kind === 'unknown' && signal.aborted) {
+  if (result.kind === 'unknown' && (signal.aborted || isLoss(result))) {
     throw unknownDecision(run, `the takeover by attempt "${attempt.id}"`, result);
   }
   return result.kind === 'committed';
+}
+
+/** The store has lost what it acknowledged. It would lose the next attempt to decide, too. */
+function isLoss({ cause }: Extract<AppendResult, { kind: 'unknown' }>): boolean {
+  return isCheckpointError(cause, 'StoreRegressed');
 }
 
 /**
@@ -310,7 +315,7 @@ async function register(
     { runId: head.runId, head, signal },
   );
   if (result.kind === 'committed') return result.head;
-  if (result.kind === 'unknown' && signal.aborted) {
+  if (result.kind === 'unknown' && (signal.aborted || isLoss(result))) {
     throw unknownDecision(run, `the registration of the writers of attempt "${head.state.attempt}"`, result);
   }
   if (result.kind === 'unknown') return null;

@@ -173,7 +173,9 @@ async function committedBefore(
     const items = sources.map(({ name, source }) => ({ name, key: () => '', source }));
     return run.transfers.checksum(items, transferOptions({ signal }));
   });
-  if (committed.state === 'QUARANTINED' || share === 'of other writers' || !isContent(share, files, call)) {
+  if (committed.state === 'QUARANTINED')
+    throw refusal(`version ${version} is committed already, and quarantined as damaged`);
+  if (share === 'of other writers' || !isContent(share, files, call)) {
     throw refusal(`version ${version} is committed already, with other content`);
   }
   return {
@@ -181,6 +183,7 @@ async function committedBefore(
     version,
     isCommitted: true,
     wasCommittedBefore: true,
+    ...(committed.state === 'RETIRING' && { isRetiring: true as const }),
     isAnnotated: await annotateWithNews(run, { id: committed.id, said: share.said }, call),
     sizeBytes: totalBytes(files),
     referencedBytes: 0,
