@@ -47,8 +47,8 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'the newest entry is believed although the one that it follows is gone': {
     file: 'manager/catalog/catalog.ts',
-    find: 'if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);',
-    replace: 'if (entry) return this.remember(entry);',
+    find: 'if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry, listed);',
+    replace: 'if (entry) return this.remember(entry, listed);',
     seed: FIRST_LOSING_SEED + 612,
   },
   'an entry that was the newest is believed although another look shows a higher one': {

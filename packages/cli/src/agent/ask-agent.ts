@@ -7,7 +7,7 @@ import { CheckpointError, ERROR_CODES, type ErrorCode } from '@holdfast/core/con
 import { fileError } from '@holdfast/local-files';
 import type { JsonObject } from '../json.ts';
 import type { Environment } from '../sourced.ts';
-import { assertTrustedSocket } from './trusted-socket.ts';
+import { trustedSocket } from './trusted-socket.ts';
 
 const TIMEOUT_MS = 10_000;
 
@@ -17,9 +17,13 @@ const TIMEOUT_MS = 10_000;
  * `InvalidArgument`: another program answers.
  */
 export async function askAgent(socketPath: string, path: string, env: Environment): Promise<JsonObject> {
-  assertTrustedSocket(socketPath, env);
+  const trusted = trustedSocket(socketPath, env);
   const token = readToken(env['HOLDFAST_AGENT_TOKEN_FILE']);
-  const { status, text } = await get(socketPath, path, token ? { authorization: `Bearer ${token}` } : {});
+  const { status, text } = await get(
+    { socketPath, trusted },
+    path,
+    token ? { authorization: `Bearer ${token}` } : {},
+  );
   const answer = parse(text);
   if (answer === undefined || (status !== 200 && !isProblem(answer))) throw noAgentThere(socketPath);
   if (status === 200) return answer;
@@ -74,13 +78,13 @@ function parse(text: string): JsonObject | undefined {
 }
 
 function get(
-  socketPath: string,
+  { socketPath, trusted }: { readonly socketPath: string; readonly trusted: string },
   path: string,
   headers: Record<string, string>,
 ): Promise<{ status: number | undefined; text: string }> {
   return new Promise((resolve, reject) => {
     const refuse = (error: Error & { code?: string }) => reject(noAgent(socketPath, error));
-    const asked = request({ socketPath, path, headers, timeout: TIMEOUT_MS }, (response) => {
+    const asked = request({ socketPath: trusted, path, headers, timeout: TIMEOUT_MS }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.once('error', refuse);
