@@ -18,7 +18,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from ._place import trusted_users
 from ._room import directory_free, memory_available
-from .errors import NoStagingSpace
+from .errors import NoStagingSpace, Unexpected
 
 SEGMENTS_MAX = 2
 # Segments grow in steps of this, so that a slightly bigger save still fits.
@@ -166,7 +166,7 @@ def make_segment(
                 return segment, "; ".join(refusals) or stage.reason or "it has room"
         except OSError as error:
             if error.errno not in _NO_ROOM:
-                raise
+                raise Unexpected(f"no segment can be made: {error.strerror or error}") from error
             refusal = f"no room: {error.strerror}"
         refusals.append(f"{kind}: {refusal}")
     raise NoStagingSpace(

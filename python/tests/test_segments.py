@@ -10,6 +10,7 @@ from unittest import mock
 import holdfast
 from holdfast import _room, _segments
 from holdfast._segments import SegmentPool, Stage, make_segment
+from holdfast.errors import Unexpected
 
 from .support import TestCase
 
@@ -80,7 +81,7 @@ class Choice(TestCase):
 
     def test_another_failure_of_the_file_system_is_not_hidden(self) -> None:
         with mock.patch("os.posix_fallocate", side_effect=OSError(errno.EIO, "broken")):
-            with self.assertRaisesRegex(OSError, "broken"):
+            with self.assertRaisesRegex(Unexpected, "no segment can be made: broken"):
                 make_segment(self.stage(), 10, None)
 
     def test_a_directory_that_was_removed_is_a_place_without_room(self) -> None:

@@ -34,6 +34,21 @@ describe('a run in the directory that is saved', () => {
   });
 
   it.each([
+    ['outside', '', 'holds the run'],
+    ['outside/run', 'catalog', 'lies in the run'],
+    ['outside/run', '', 'holds the run'],
+  ])('a link that leads to it is refused, if links are followed: to %s/%s', async (to, below, what) => {
+    await save('model', 'outside/run');
+    await symlink(join(root, to, below), join(root, 'model/sub/run'));
+    await using manager = await openCheckpointManager(pathToFileURL(join(root, 'outside/run')).href);
+    const again = manager.save({ dir: join(root, 'model'), links: 'follow' });
+    await expect(again).rejects.toMatchObject({
+      code: 'InvalidArgument',
+      message: expect.stringContaining(`${join(root, to, below).replace(/\/$/, '')} ${what}`),
+    });
+  });
+
+  it.each([
     ['model', 'model-run'],
     ['model/sub', 'model/run'],
   ])('saving %s to %s is not', async (directory, run) => {

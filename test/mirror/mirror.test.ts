@@ -5,6 +5,7 @@ import type { MemoryBucket } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { checkInvariants, viewOfBucket } from '../crash/invariants.ts';
 import { failure } from '../manager/memory-run.ts';
+import { keysOf } from '../manager/sweep-run.ts';
 import { quarantineVersion, removeVersion, rollBackTo } from './changed-runs.ts';
 import { contentOf, open, saveAll, twoRuns } from './two-runs.ts';
 
@@ -267,6 +268,20 @@ describe('what is refused', () => {
     await using to = open(runs.to);
     expect(await failure(to.admin.mirrorFrom(from))).toBe('NotFound: there is no run at memory://from');
   });
+
+  test.each([{}, { watchIntervalMs: 1000 }])(
+    'a run whose catalog is lost is not taken for none: %o',
+    async (options) => {
+      const runs = twoRuns();
+      await saveAll(runs.from, [1n]);
+      for (const key of keysOf(runs.from, 'catalog/')) runs.from.remove(key);
+      await using from = open(runs.from);
+      await using to = open(runs.to);
+      expect(await failure(to.admin.mirrorFrom(from, options))).toMatch(
+        /^StoreRegressed: .*: the catalog is lost/,
+      );
+    },
+  );
 
   test('a manager that is not from this package', async () => {
     const runs = twoRuns();

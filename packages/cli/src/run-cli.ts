@@ -198,8 +198,9 @@ function report(thrown: unknown, ending: Ending, found: JsonObject = {}): number
   reporter.end();
   const asJson = jsonError(error, advice);
   const text = renderError(error, advice, { style: manners.errorStyle, stack: manners.isVerbose });
+  const at = new Date(surroundings.clock.nowMs()).toISOString();
   surroundings.stderr.write(
-    `${manners.progress === 'json' ? JSON.stringify({ type: 'error', error: asJson }) : text}\n`,
+    `${manners.progress === 'json' ? JSON.stringify({ at, type: 'error', error: asJson }) : text}\n`,
   );
   if (manners.isJson) printJson(surroundings.stdout, { ...found, error: asJson });
   return error.exitCode;

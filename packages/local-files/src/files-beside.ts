@@ -6,31 +6,34 @@ import { realDirectory } from './siblings.ts';
 
 /**
  * `files`, guarded for a run in the directory `run`. Saving that directory, one above it or one in
- * it throws `InvalidArgument`, because each save would then contain all earlier ones. The error
- * names the run's directory and the one to be saved.
+ * it throws `InvalidArgument`, because each save would then contain all earlier ones. So does a link
+ * that leads there. The error names the run's directory and the one to be saved.
  */
 export function filesBeside(files: LocalFiles, run: string): LocalFiles {
   return {
     ...files,
     scan: async (directory, options) => {
-      await assertBeside(run, directory);
-      return files.scan(directory, options);
+      const runPlace = await realDirectory(nodeFileSystem, run);
+      const assertBeside = (place: string, named: string) => {
+        const what = overlap(runPlace, place);
+        if (what === null) return;
+        const message = `${named} ${what} that it would be saved to, ${run}`;
+        const context = { path: named, advice: ['put the run into a directory beside the saved one'] };
+        throw new CheckpointError('InvalidArgument', message, { context });
+      };
+      assertBeside(await realDirectory(nodeFileSystem, localPath(directory)), directory);
+      const onFollowed = (path: string) => {
+        assertBeside(path, path);
+        options?.onFollowed?.(path);
+      };
+      return files.scan(directory, { ...options, onFollowed });
     },
   };
 }
 
-async function assertBeside(run: string, directory: string): Promise<void> {
-  const runPlace = await realDirectory(nodeFileSystem, run);
-  const place = await realDirectory(nodeFileSystem, localPath(directory));
-  const what = isWithin(place, runPlace)
-    ? 'holds the run'
-    : isWithin(runPlace, place)
-      ? 'lies in the run'
-      : null;
-  if (what === null) return;
-  throw new CheckpointError('InvalidArgument', `${directory} ${what} that it would be saved to, ${run}`, {
-    context: { path: directory, advice: ['put the run into a directory beside the saved one'] },
-  });
+function overlap(run: string, place: string): string | null {
+  if (isWithin(place, run)) return 'holds the run';
+  return isWithin(run, place) ? 'lies in the run' : null;
 }
 
 function isWithin(outer: string, inner: string): boolean {

@@ -130,6 +130,7 @@ async function* placesBehind(
       throw invalid(link.path, 'is a symbolic link to a file that does not exist');
     throw error;
   });
+  walk.options.onFollowed?.(target);
   const stats = await fileSystem.stat(target);
   const found = { path: target, realPath: target, name: link.name };
   if (stats.isFile()) yield { ...found, kind: 'file' };

@@ -5,8 +5,8 @@
 import { type Clock, systemClock } from '@holdfast/core';
 
 /** Readers that take nothing for so long lose their turn, if another read waits for one. */
-export const STANDING_MS = 5000;
-const LOOK_INTERVAL_MS = 1000;
+export const STANDING_MS = 2000;
+const LOOK_INTERVAL_MS = 500;
 
 export interface Standing {
   /** The memory that it may take. */

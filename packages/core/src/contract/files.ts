@@ -174,6 +174,11 @@ export interface ScanOptions extends CallOptions {
    * that holds it, is `InvalidArgument`.
    */
   links?: 'refuse' | 'skip' | 'follow' | undefined;
+  /**
+   * With `follow`, receives the path of each file and directory to which a link leads, without
+   * links. What it throws ends the scan.
+   */
+  onFollowed?: ((path: string) => void) | undefined;
 }
 
 export interface LocalFiles {

@@ -83,6 +83,7 @@ export interface RunAdmin
    *   committed here.
    * - `Corrupt`: the source is damaged; the message says where.
    * - `NotFound`: there is no run to copy from. Not with `watchIntervalMs`.
+   * - `StoreRegressed`: the catalog of the source is lost.
    * - `InvalidArgument`: both are one run.
    * - `Fenced`, `OutcomeUnknown`, and the stores'.
    */

@@ -29,7 +29,7 @@ import {
 } from '../commit/index.ts';
 import { contentOf, readCommitted, readOriginal } from '../read/index.ts';
 import { isUnanswered, newId } from '../records/index.ts';
-import { type RunContext, withDoneInErrors } from '../run/index.ts';
+import { assertNotLost, NOTHING_TOLD, type RunContext, withDoneInErrors } from '../run/index.ts';
 import { copyCheckpoint } from './copy-checkpoint.ts';
 
 interface Mirror extends MirrorOptions {
@@ -124,6 +124,7 @@ class Mirroring {
     const select = ({ seq, state }: Head) => (seq === 0 ? [] : selectForMirror(state, this.#options));
     const { answer: wanted, head: from } = await this.#source.catalog.ask(select, signal);
     if (from.seq === 0) {
+      await assertNotLost(this.#source, signal, NOTHING_TOLD);
       if (watchIntervalMs !== undefined) return;
       const { uri } = this.#source.store;
       throw new CheckpointError('NotFound', `there is no run at ${uri}`, {

@@ -66,7 +66,7 @@ export async function resolveSources(run: RunContext, options: SaveOptions): Pro
 
 /** The receipt must hold all empty directories. */
 function checkDirectories(directories: readonly DirectoryRecord[]): void {
-  const advice = 'exclude some (`exclude`)';
+  const advice = 'exclude some of them';
   if (directories.length > DIRECTORY_COUNT_MAX)
     throw refusal(
       `there are ${directories.length} empty directories; one writer saves at most ${DIRECTORY_COUNT_MAX}: ${advice}`,
