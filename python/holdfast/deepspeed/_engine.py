@@ -24,7 +24,8 @@ class CheckpointEngine(SavesDirectories, TorchCheckpointEngine):  # type: ignore
     returns. The file ``latest`` is written after that, so it never names a tag that a rank has not
     finished. The agents commit the checkpoint while the training continues.
 
-    ``remove_local``: removes the directory of a tag when it is committed. ``save_timeout``:
+    ``remove_local``: removes the directory of a tag when it is committed, if it is still as it
+    was saved. ``save_timeout``:
     seconds from a save to its commit. Other ``options`` are those of ``holdfast.connect``. It
     joins the run at the first save.
 

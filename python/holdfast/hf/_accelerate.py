@@ -16,7 +16,8 @@ class AcceleratorCheckpoints(SavesDirectories):
     """Checkpoints of an ``Accelerator`` as versions of a run. Each rank makes one and calls it.
 
     ``directory``: where accelerate writes and reads, on a disk with room for two checkpoints.
-    ``remove_local``: removes what was written there when it is committed. ``save_timeout``:
+    ``remove_local``: removes what was written there when it is committed, if it is still as it
+    was saved. ``save_timeout``:
     seconds from a save to its commit. Other ``options`` are those of ``holdfast.connect``. It
     joins the run at the first save.
 

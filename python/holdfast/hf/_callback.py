@@ -22,7 +22,7 @@ class CheckpointCallback(TrainerCallback):
     step are saved with it.
 
     ``uri``: the run. ``remove_local``: removes a directory when its version is committed, except
-    that of the best model and that of ``resume``. ``save_timeout``: seconds from a save to its
+    that of the best model, that of ``resume``, and one that has changed since it was saved. ``save_timeout``: seconds from a save to its
     commit; ``None``: as the agent is configured. Other ``options`` are those of
     ``holdfast.connect``.
 
