@@ -51,6 +51,17 @@ const IN_PLACE_OF_PATHS: readonly ((uri: string) => readonly string[])[] = [
   (uri) => ['save', uri, 'memory://other'],
   (uri) => ['save', '.', uri, uri],
   (uri) => ['restore', 'memory://other', uri],
+  (uri) => ['watch', uri, 'memory://other', '--complete-when', 'rename', '--once'],
+  (uri) => ['watch', '.', uri, '.', uri, '--complete-when', 'rename', '--once'],
+  (uri) => ['watch', uri],
+  (uri) => ['report', 'memory://other', '--out', uri],
+  (uri) => ['certify', 'memory://other', '--output', uri],
+  (uri) => ['runs', 'memory://other', '--prices', uri],
+  (uri) => ['ui', 'memory://other', '--tls', uri, '--token-file', uri],
+  (uri) => ['list', 'memory://other', '--store-module', uri],
+  (uri) => ['completion', uri],
+  (uri) => ['agent', uri],
+  ...['--socket', '--stage', '--config'].map((name) => (uri: string) => ['agent', name, uri]),
 ];
 
 /** All commands that take a URI, with the URI in each of its positions and the other arguments. */

@@ -4,6 +4,7 @@ import type { Command } from './command.ts';
 import { uriFromEnvironment } from './env.ts';
 import type { Environment } from './sourced.ts';
 import { usageError } from './usage-error.ts';
+import { isUri } from './values.ts';
 
 export interface Operands {
   readonly uri: string;
@@ -67,19 +68,13 @@ export function takeOperands(
  * A path that looks like a URI must be written with `./` before it. The message does not repeat it:
  * a URI that was not checked may hold a secret.
  */
-function noUris(command: Command, operands: readonly string[]): readonly string[] {
+export function noUris(command: Command, operands: readonly string[]): readonly string[] {
   if (!operands.some(isUri)) return operands;
   throw usageError(`${command.name} was given a URI where it takes a path`, [
     usageOf(command),
     'write a path on this machine without file://',
   ]);
 }
-
-/**
- * With one slash it is a typing error, or a URI changed by joining paths. A single letter may be a
- * drive.
- */
-export const isUri = (text: string | undefined): boolean => /^[a-z][a-z0-9+.-]+:\//i.test(text ?? '');
 
 function missing(command: Command, names: readonly string[]): Error {
   const advice = names.includes('URI') ? ['HOLDFAST_URI is used if the URI is omitted'] : [];

@@ -264,3 +264,11 @@ export function pairsToRecord<T>(pairs: readonly (readonly [string, T])[]): Reco
   }
   return Object.fromEntries(pairs);
 }
+
+/**
+ * With one slash it is a typing error, or a URI changed by joining paths. A single letter may be a
+ * drive.
+ */
+export function isUri(text: string | undefined): boolean {
+  return /^[a-z][a-z0-9+.-]+:\//i.test(text ?? '');
+}

@@ -6,8 +6,8 @@ import { realDirectory } from './siblings.ts';
 
 /**
  * `files`, guarded for a run in the directory `run`. Saving that directory, one above it or one in
- * it throws `InvalidArgument`, because each save would then contain all earlier ones. So does a link
- * that leads there. The error names the run's directory and the one to be saved.
+ * it throws `InvalidArgument`, because each save would then contain all earlier ones. So does a
+ * link that leads there. The error names the run's directory and the one to be saved.
  */
 export function filesBeside(files: LocalFiles, run: string): LocalFiles {
   return {

@@ -1,7 +1,7 @@
 /**
  * Whether only trusted users can be behind a socket: this user, root, and the one that
- * `HOLDFAST_AGENT_UID` names. The Python client asks the system who serves the socket. Node cannot, so
- * no other user may be able to exchange a directory above it.
+ * `HOLDFAST_AGENT_UID` names. The Python client asks the system who serves the socket. Node cannot,
+ * so no other user may be able to exchange a directory above it.
  */
 
 import { lstatSync, realpathSync, type Stats } from 'node:fs';

@@ -56,9 +56,7 @@ export const agent: Command = {
 async function runAgent(call: Call): Promise<CommandResult> {
   const [word, ...more] = call.operands;
   if (more.length > 0 || (word !== undefined && word !== 'status'))
-    throw usageError(`agent does not take ${JSON.stringify(more[0] ?? word)}`, [
-      'the only operand is: status',
-    ]);
+    throw usageError('agent takes one operand at most', ['it is: status']);
   const socketPath = call.get(socket) ?? defaultSocket(call.env);
   return word === 'status' ? showStatus(call, socketPath) : serve(call, socketPath);
 }

@@ -1,6 +1,6 @@
 import type { Call, Command, CommandResult } from '../command.ts';
 import { completionScript, SHELLS } from '../completion-script.ts';
-import { takeOperands } from '../operands.ts';
+import { noUris, takeOperands } from '../operands.ts';
 import { checked } from '../option.ts';
 import { parseChoice } from '../values.ts';
 
@@ -14,7 +14,8 @@ export function completionCommand(commands: () => readonly Command[]): Command {
     options: [],
     examples: ['source <(holdfast completion bash)', 'holdfast completion fish > holdfast.fish'],
     run: async (call: Call): Promise<CommandResult> => {
-      const [name] = takeOperands(call.command, call.operands, ['a shell: bash, zsh or fish']);
+      const operands = noUris(call.command, call.operands);
+      const [name] = takeOperands(call.command, operands, ['a shell: bash, zsh or fish']);
       const shell = checked('InvalidArgument', 'shell', () => parseChoice(SHELLS)(name as string));
       const script = completionScript(shell, commands());
       return { text: script, json: { shell, script } };

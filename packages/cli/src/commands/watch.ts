@@ -17,6 +17,7 @@ import { formatBytes, formatCount, formatPlural, formatRoughDuration, printable 
 import { JOB_OPTIONS, jobOf } from '../job.ts';
 import { type JsonObject, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
+import { noUris } from '../operands.ts';
 import { flag, value } from '../option.ts';
 import { RETENTION_OPTIONS, rulesToSet } from '../retention-options.ts';
 import { usageError } from '../usage-error.ts';
@@ -132,17 +133,21 @@ interface Pair {
   readonly uri: string;
 }
 
-function pairsOf({ operands }: Call): Pair[] {
+function pairsOf({ command, operands }: Call): Pair[] {
   if (operands.length === 0 || operands.length % 2 !== 0)
     throw usageError('watch takes a directory and the URI of its run, or several such pairs', [
-      `given: ${operands.map(printable).join(' ') || 'nothing'}`,
+      `it was given ${formatPlural(operands.length, 'operand')}`,
     ]);
+  noUris(
+    command,
+    operands.filter((_, index) => index % 2 === 0),
+  );
   const pairs: Pair[] = [];
   for (let index = 0; index < operands.length; index += 2) {
     const [directory = '', uri = ''] = operands.slice(index, index + 2);
     if (pairs.some((other) => other.uri === uri))
       throw usageError('watch takes each run once', [
-        `given twice: ${printable(uri)}`,
+        `pairs ${pairs.findIndex((other) => other.uri === uri) + 1} and ${index / 2 + 1} name one run`,
         'the checkpoints of a run come from one directory on each machine',
       ]);
     pairs.push({ directory: resolve(directory), uri });

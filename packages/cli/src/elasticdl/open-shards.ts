@@ -19,8 +19,8 @@ import type { Call } from '../command.ts';
 import { checkpointOrLatest, givenText, versionOf } from '../common-options.ts';
 import { printable } from '../format.ts';
 import { nothingToLoad, whyNoVersion, withRun } from '../open-run.ts';
-import { isUri } from '../operands.ts';
 import { usageError } from '../usage-error.ts';
+import { isUri } from '../values.ts';
 import { noneWhole, type Skipped, tellingOther } from './none-whole.ts';
 
 export interface OpenShardsOptions {

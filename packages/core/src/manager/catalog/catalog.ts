@@ -180,8 +180,8 @@ export class Catalog {
     if (seq === 0) return;
     const seqs = listed.map((each) => each.seq);
     if (seqs.includes(seq)) return this.#assertSeenSame(seen, listed, signal);
-    // The catalog of another run may be shorter, so all of it is listed. `entry` rejects an entry of
-    // another run.
+    // The catalog of another run may be shorter, so all of it is listed. `entry` rejects an entry
+    // of another run.
     const all = highestOf(seqs) < seq ? await this.listSeqs(signal) : seqs;
     const highest = highestOf(all);
     if (highest > 0 && highest < seq) await this.entry(highest, signal);
@@ -309,7 +309,9 @@ export class Catalog {
       .catch((error: unknown) => logger.log('debug', `the catalog was not pruned: ${String(error)}`));
   }
 
-  /** Remembers an entry that the store has shown or acknowledged. `listed`: a listing that has it. */
+  /**
+   * Remembers an entry that the store has shown or acknowledged. `listed`: a listing that has it.
+   */
   remember({ seq, entryId, runId, state }: CatalogEntry, listed: readonly ListedEntry[] = []): Head {
     const head: Head = { seq, entryId, runId, state };
     if (seq > this.seen.seq) this.#seen = { head, etag: etagOf(listed, seq) };
