@@ -15,9 +15,9 @@ LATEST = "latest"
 # A URL that a path library has normalized: `Path("s3://a/b")` prints as `s3:/a/b`.
 EATEN_SLASH = re.compile(r"^[a-z][a-z0-9+.-]*:/(?!/)")
 _RAW_URI = re.compile(r"^[a-z][a-z0-9+.-]*:(?://|$)")
-# Lightning appends `-v1` to a name that exists, so a number behind "step" comes first.
+# A number after "step" takes precedence, because Lightning appends `-v1` to a name that exists.
 _STEP = re.compile(r"^(?:.*[^a-z])?(?:global_)?step[=_-]?([0-9]+)(?![0-9.])", re.IGNORECASE)
-# A number behind a point is the fraction of a decimal number, not a version.
+# A number after a point is the fraction of a decimal number, not a version.
 NUMBER_AT_END = re.compile(r"^(?:.*[^0-9.])?([0-9]+)$")
 _SUFFIX = re.compile(r"\.(?:ckpt|pt|pth)$")
 

@@ -57,7 +57,8 @@ def address_of(buffer: ReadableBuffer, writable: bool = False) -> Iterator[int]:
     """
     held = _PyBuffer()
     try:
-        # Inside: a signal handler may raise after it. The release of what is not held does nothing.
+        # Inside the `try`, because a signal handler may raise right after it. The release of a
+        # buffer that is not held does nothing.
         _get_buffer(buffer, held, _PYBUF_WRITABLE if writable else _PYBUF_SIMPLE)
         yield held.buf or 0
     finally:
@@ -75,7 +76,8 @@ def copy_from_address(target: WriteableBuffer, address: int, size: int) -> None:
     if memoryview(target).nbytes < size:
         raise ValueError(f"{size} bytes do not fit into {memoryview(target).nbytes}")
     held = _PyBuffer()
-    # Without a context manager: a handler that raises could end that before it releases.
+    # Not by `address_of`: a signal handler that raises could end the context manager before it
+    # releases the buffer.
     try:
         _get_buffer(target, held, _PYBUF_WRITABLE)
         start = held.buf or 0

@@ -55,7 +55,7 @@ export const storeModule = valueList(
 export const GLOBAL_OPTIONS = [...OUTPUT_OPTIONS, storeModule] as const;
 
 export const version = value('--version <v>', 'the version', parseVersion);
-/** Identifies one checkpoint: a rollback may have left another with the same version. */
+/** V or V@L: after a rollback, two checkpoints may have the same version. */
 export const checkpoint = value(
   '--version <v>',
   'the version; V@L: one of lineage L that a rollback left behind, as `list` shows it',
@@ -72,7 +72,7 @@ export function versionOf(given: CheckpointReference): bigint {
   return BigInt(typeof given === 'object' ? given.version : given);
 }
 
-/** The value of `checkpointOrLatest`. A version becomes the subject of the call, for its errors. */
+/** The value of `checkpointOrLatest`. Errors name a version, because it is put into `subject`. */
 export function givenVersion(
   call: Pick<Call, 'get' | 'subject'>,
 ): CheckpointReference | 'latest' | undefined {
@@ -97,7 +97,7 @@ export function jsonGiven(given: CheckpointReference): { version: number | strin
   return typeof given === 'object' ? { version, lineage: given.lineage } : { version };
 }
 
-/** For a command that never chooses itself. Throws `InvalidArgument` if none is given. */
+/** For a command without a default checkpoint. Throws `InvalidArgument` if none is given. */
 export function requiredCheckpoint(call: Call): CheckpointReference {
   const given = call.get(checkpoint);
   if (given !== undefined) {

@@ -15,8 +15,8 @@ interface Told {
 }
 
 /**
- * One line; `null`: no writer reported anything. `polluted   states of versions 1198 to 1203, taken
- * within 4.2 s`.
+ * One line, such as `polluted   states of versions 1198 to 1203, taken within 4.2 s`. `null`: no
+ * writer reported anything.
  */
 export function consistencyText({ writers }: Pick<CheckpointDetails, 'writers'>): string | null {
   const told = toldBy(writers);

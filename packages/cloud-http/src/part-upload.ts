@@ -1,4 +1,4 @@
-/** The part of an upload that is the same for every provider: checks, order, and its end. */
+/** What uploads in parts have in common for all providers: checks, order of calls, and the end. */
 
 import type {
   CallOptions,
@@ -45,7 +45,7 @@ export abstract class PartUpload implements Upload {
   readonly #home: UploadHome;
   #isAborted = false;
 
-  /** `token` is encoded with all its fields. */
+  /** All fields of `token` are encoded, also those of a subclass. */
   constructor(home: UploadHome, token: UploadToken) {
     this.key = token.key;
     this.token = encodeToken(token);
@@ -105,7 +105,7 @@ export abstract class PartUpload implements Upload {
     signal: AbortSignal | undefined,
   ): Promise<PartsPage>;
 
-  /** The parts fit together. */
+  /** Called after the check that the parts fit together. */
   protected abstract sendCompletion(
     parts: readonly PartReceipt[],
     options: Completion,

@@ -7,7 +7,7 @@ import { CheckpointError } from '@holdfast/core/contract';
 import { Secret } from './secret.ts';
 import { isInTheClear } from './values.ts';
 
-/** Leaves room for names in keys of 1,024 bytes: the longest name of a record takes about 100. */
+/** A key has at most 1,024 bytes. The rest is for the names of records (about 100) and of files. */
 const PREFIX_BYTES_MAX = 512;
 
 export interface StoreUriForm<Name extends string> {
@@ -40,7 +40,7 @@ export function firstOf(
 
 /** Marks an Azure SAS, and signed URLs of S3 and Google Cloud Storage in both of their versions. */
 const SIGNATURE = /(?<![a-z0-9])(?:sig|signature|x-amz-signature|x-amz-security-token|x-goog-signature)=/i;
-/** A URI may be quoted in a URI that is quoted in another one. */
+/** How often percent-encoding is undone: a URI may be encoded in one that is encoded in another. */
 const ESCAPES_MAX = 4;
 
 /** Whether a URI has the signature of a signed URL anywhere, escaped or not, also in its prefix. */
@@ -131,8 +131,8 @@ export class StoreUri<Name extends string> {
   }
 
   /**
-   * The caller's own key for the bytes, from a variable: 32 bytes in base64. `other`: a setting of
-   * this URI that encrypts too, as the message names it.
+   * The caller's own encryption key, 32 bytes in base64 from a variable. `other`: a setting of this
+   * URI that encrypts too, as messages name it; both together are refused.
    */
   customerKey(
     { variable, value }: { readonly variable: string; readonly value: string | undefined },

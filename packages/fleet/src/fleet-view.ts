@@ -10,9 +10,9 @@ export interface FleetViewOptions extends Omit<FleetOptions, 'signal'> {
 }
 
 /**
- * Remembers the last known facts of each run. If a run cannot be read any more, its state and
- * problem are new, and its facts stay those of `asOfMs`. A run that a whole search no longer finds
- * is dropped.
+ * Remembers the last known facts of each run. If a run can no longer be read, its state and problem
+ * change, and its other facts stay as they were at `asOfMs`. A run that a complete search no longer
+ * finds is dropped.
  */
 export class FleetView {
   readonly place: FleetPlace;
@@ -33,7 +33,7 @@ export class FleetView {
     return [...this.#runs.values()];
   }
 
-  /** When the last search ended that found all there is, by this machine's clock; `null`: never. */
+  /** When the last complete search ended, by this machine's clock; `null`: there was none. */
   get refreshedAtMs(): number | null {
     return this.#refreshedAtMs;
   }
@@ -74,7 +74,7 @@ export class FleetView {
     return { ...before, state: run.state, problem: run.problem, checkedAtMs: run.checkedAtMs };
   }
 
-  /** Runs below a directory that could not be listed were not looked for. */
+  /** Drops what was not found, but not below a directory that could not be listed. */
   #forget(found: ReadonlyMap<string, RunSummary>): void {
     const unlisted = [...found.values()].filter((run) => run.problem !== null && run.asOfMs === null);
     for (const [uri, run] of this.#runs) {

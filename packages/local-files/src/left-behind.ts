@@ -47,8 +47,8 @@ export async function ownedEntries(
 }
 
 /**
- * Removes what processes that are gone were making, under names without an ending. What cannot be
- * removed only takes room, and stays.
+ * Removes unfinished files of processes that are gone, if their names have no ending. A file that
+ * cannot be removed stays: it only takes room.
  */
 export async function removeAbandoned(
   directory: string,

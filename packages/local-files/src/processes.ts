@@ -1,6 +1,6 @@
 /**
  * Identifies processes on this machine. Leftovers of a process are taken over only when the process
- * is certainly gone. A process that is only stopped may continue at any time.
+ * is certainly gone. A process that is only suspended may continue at any time.
  */
 
 import { readdir, readFile, readlink } from 'node:fs/promises';
@@ -46,8 +46,8 @@ const TICKS_PER_SECOND = 100;
 
 export function linuxProcesses(procDirectory = '/proc'): Processes {
   /**
-   * A time namespace shifts the times that its processes are told. Null: by a part of a second,
-   * which rounds some of them differently.
+   * How many ticks a time namespace adds to the times that its processes see. Null: not a whole
+   * number of seconds, so that some times are rounded differently.
    */
   async function shiftedTicks(): Promise<number | null> {
     const offsets = await readFile(`${procDirectory}/self/timens_offsets`, 'utf8').catch(() => '');

@@ -40,7 +40,7 @@ export async function copyObject(
     } catch (error) {
       if (!(error instanceof HttpRefusal)) throw error;
       if (step === undefined && error.status === 403) return null;
-      // If anything but the bucket is missing, it is the source.
+      // Something is missing, and it is not the bucket: so it is the source.
       if (error.status === 404) throw storeError(error, 'read', source);
       throw error;
     }

@@ -148,7 +148,7 @@ class Handler {
     const end = new AbortController();
     response.once('close', () => end.abort());
     const { method = '', url = '/' } = request;
-    // The address of a request begins with one slash; a second would begin a name of a host.
+    // More slashes become one: after two, the rest would be read as the name of a host.
     const asked = URL.parse(url.replace(/^\/+/, '/'), 'http://page');
     if (asked === null)
       return this.#sendJson(response, 400, { code: 'InvalidArgument', message: 'no address' });

@@ -20,8 +20,8 @@ class DirectoryCheckpoints(SavesDirectories):
     ``global_step_{version}`` or ``iter_{version:07d}``. ``trackers``: files in ``parent`` that name
     the checkpoint to load, as in ``{"latest": "global_step{version}"}``; ``resume`` writes them.
     ``remove_local``: removes a directory when its version is committed, if it is still as it was
-    saved. ``save_timeout``: seconds from a save to its commit. Other ``options`` are those of ``holdfast.connect``. It joins the
-    run at its first save.
+    saved. ``save_timeout``: seconds from a save to its commit. Other ``options`` are those of
+    ``holdfast.connect``. It joins the run at its first save.
 
     ``InvalidArgument``: the name has no version, or leads out of ``parent``.
     """

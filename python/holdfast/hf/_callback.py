@@ -22,9 +22,9 @@ class CheckpointCallback(TrainerCallback):
     step are saved with it.
 
     ``uri``: the run. ``remove_local``: removes a directory when its version is committed, except
-    that of the best model, that of ``resume``, and one that has changed since it was saved. ``save_timeout``: seconds from a save to its
-    commit; ``None``: as the agent is configured. Other ``options`` are those of
-    ``holdfast.connect``.
+    that of the best model, that of ``resume``, and one that has changed since it was saved.
+    ``save_timeout``: seconds from a save to its commit; ``None``: as the agent is configured.
+    Other ``options`` are those of ``holdfast.connect``.
 
     A save that fails is raised at the next save or at the end of the training, on all ranks. The
     end of the training waits until all versions are committed.

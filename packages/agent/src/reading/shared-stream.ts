@@ -8,14 +8,14 @@
 import { CheckpointError, systemClock } from '@holdfast/core';
 import type { Standing } from './turns.ts';
 
-/** Kept for readers that are behind the fastest one, or that still come. At least one chunk is. */
+/** Kept for slower readers, and for readers that join later. At least one chunk is kept. */
 export const KEPT_BYTES_MAX = 16 * 1024 * 1024;
-/** A reader that takes nothing for so long holds up the others no longer. */
+/** A reader that takes no chunk for this time no longer holds up the others. */
 const STANDSTILL_MS = 5000;
 
 interface Chunk {
   readonly bytes: Uint8Array;
-  /** Readers that send it at this moment. */
+  /** Number of readers that are passing it on. */
   userCount: number;
 }
 
@@ -83,7 +83,7 @@ export class SharedStream implements Standing {
     return Math.max(...places.map(({ movedAtMs }) => movedAtMs));
   }
 
-  /** Its readers stand still, and other reads wait for a turn. They end by `cut`. */
+  /** Stops the read: its readers take nothing, and others wait. The readers end by `cut`. */
   cutOff(): void {
     const why = new CheckpointError('Unavailable', 'the reader takes nothing, and others wait');
     this.#hasFailed = true;
@@ -178,7 +178,7 @@ export class SharedStream implements Standing {
     return true;
   }
 
-  /** A reader that lost its place may still send the chunk: then its memory is not used again. */
+  /** Memory is not used again if a reader that lost its place is still passing the chunk on. */
   #drop({ bytes, userCount }: Chunk): void {
     this.#keptBytes -= bytes.byteLength;
     this.#first += 1;

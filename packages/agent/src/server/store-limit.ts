@@ -32,7 +32,7 @@ export async function withinLimit<T>(
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
     // Bytes of a file follow each other, and the client limits each pause.
-    if (!response.headersSent) late.reject(isSilent(name, uri, limitMs));
+    if (!response.headersSent) late.reject(silenceOf(name, uri, limitMs));
   }, limitMs);
   try {
     return await Promise.race([work, late.promise]);
@@ -48,7 +48,7 @@ export interface LimitedCall {
   readonly uri: string;
 }
 
-function isSilent(name: CallName, uri: string, limitMs: number): CheckpointError {
+function silenceOf(name: CallName, uri: string, limitMs: number): CheckpointError {
   const silence = `the store of ${uri} did not answer the agent within ${limitMs} ms`;
   const message =
     name === 'file' ? `${silence}, or other readers of this agent have left no memory for this one` : silence;

@@ -5,7 +5,7 @@ import type { Logger } from './components.ts';
 
 /**
  * A piece of work that is measured:
- * - `save`: one call of `save`, until it returns. It holds the others below.
+ * - `save`: one call of `save`, until it returns. It contains `stage`, `upload` and `commit`.
  * - `stage`: the copy that `save` makes with the option `staging`. It blocks the trainer.
  * - `upload`: one file, until its object is durable. Nothing is sent for an unchanged file.
  * - `commit`: from the delivery of this writer's files to the commit, waiting for others included.
@@ -81,7 +81,7 @@ export function safeMeter(meter: Meter, logger: Logger): Meter {
         return running;
       };
       try {
-        // The caller gets the promise of the work itself. This one only shows errors of the meter.
+        // The caller gets the work's own promise. That of the meter is awaited only for its errors.
         const measured = Promise.resolve(meter.measure(work, known, once));
         measured.catch((error: unknown) =>
           running?.then(

@@ -35,8 +35,7 @@ export interface MirrorResult {
   /** Versions that were already here, with the same content. */
   readonly present: readonly bigint[];
   /**
-   * Versions that received metrics or metadata with which their originals were annotated after the
-   * commit.
+   * Versions whose originals were annotated after their commit. These annotations were copied now.
    */
   readonly annotated: readonly bigint[];
   /**

@@ -18,7 +18,7 @@ export interface OverviewOptions extends CallOptions {
   readonly listBegun?: boolean | undefined;
 }
 
-/** Changes of ownership in the last time. */
+/** Recent changes of ownership. */
 export interface RecentHistory {
   /**
    * The counts are complete from here on, milliseconds since 1970 by the store's clock. It is later
@@ -35,7 +35,7 @@ export interface RecentHistory {
 }
 
 export interface RunOverview {
-  /** Number of the newest catalog entry: equal numbers mean equal facts. */
+  /** Number of the newest catalog entry. As long as it is the same, so is what the catalog says. */
   readonly seq: number;
   readonly runId: string;
   /** What a restart would load; `null`: nothing that can be loaded was committed. */
@@ -53,8 +53,8 @@ export interface RunOverview {
   /** Bytes that were sent for the checkpoints of the catalog. */
   readonly storedBytes: number;
   /**
-   * Bytes that they share with older checkpoints instead of sending them again. An older checkpoint
-   * may be removed by now; its bytes are then in no `storedBytes`.
+   * Bytes of these checkpoints that were stored for older ones already, and not sent again. If the
+   * older one was removed, no `storedBytes` counts them.
    */
   readonly referencedBytes: number;
   /** `null`: an older entry that is needed for it cannot be read. */
@@ -82,9 +82,9 @@ export interface OverviewCalls {
   /**
    * What the catalog says of the run as a whole. No payload is listed or read. Changes nothing.
    *
-   * Requests: those of `latest`, one for each page of older checkpoints, and one list request more
-   * if this manager has read the catalog before. One more if the run
-   * had a decision in the time of `historyMs`. Up to ten for `findVerification`, only if a
+   * Requests: as many as `latest`, and one for each page of older checkpoints. A manager that has
+   * read the catalog before lists all of it again, by one more. There is another one if the run had
+   * a decision in the time of `historyMs`. Up to ten for `findVerification`, only if a
    * checkpoint is verified, and for `findRollback`, only after a rollback. Those of `begun` for
    * `listBegun`.
    *

@@ -1,6 +1,6 @@
 /**
- * Parses JSON that may be hostile: the memory of its values is estimated before it is parsed,
- * because a few bytes can make a value of hundreds. Pure.
+ * Parses JSON that may be hostile. The memory of its values is estimated before it is parsed,
+ * because a few bytes of text can become hundreds of bytes in memory. Pure.
  */
 
 const [QUOTE, BACKSLASH, COLON, COMMA, BRACKET, BRACE] = [...'"\\:,[{'].map((character) =>
@@ -19,14 +19,14 @@ const COST = {
   /** In addition to its characters. */
   string: 40,
 } as const;
-/** Members that each tensor has. They share one hidden class. */
+/** Members of every tensor in a header of safetensors. These objects share one hidden class. */
 const USUAL_NAMES: ReadonlySet<string> = new Set(['dtype', 'shape', 'data_offsets', 'saved_offsets']);
 const USUAL_CHARS_MIN = 5;
 const USUAL_CHARS_MAX = 16;
 
 /**
- * Estimate of the memory that parsing takes, at least what it takes: the text and its values. One
- * pass over the bytes, also if they are not JSON. It stops above `maxBytes`.
+ * An estimate, never too low, of the memory for the text and its values. It makes one pass over the
+ * bytes, even if they are not JSON, and stops above `maxBytes`.
  */
 export function jsonMemory(json: Uint8Array, maxBytes: number): number {
   let memory = 0;

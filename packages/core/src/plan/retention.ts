@@ -2,9 +2,9 @@
  * Decides which checkpoints to retire, and why. Pure: the result depends only on the catalog, the
  * rules and the store's time. So every process that plans on the same entry gets the same plan.
  *
- * A rolled-back checkpoint never takes the place of one on the path. When rules choose among
- * checkpoints, those on the path compete with each other. A rolled-back one is kept only if it wins
- * against all.
+ * The path is what no rollback has left behind, from the first checkpoint to the latest. A
+ * rolled-back checkpoint never displaces one on the path. When rules choose among checkpoints,
+ * those on the path compete with each other. A rolled-back one is kept only if it wins against all.
  */
 
 import type { CheckpointStateName } from '../contract/checkpoint-manager.ts';
@@ -31,8 +31,8 @@ type Judgement = Pick<RetentionVerdict, 'verdict' | 'reasons'> & { readonly isBe
 type Kept = Map<CatalogCheckpoint, string[]>;
 
 /**
- * The verdict on every checkpoint of the catalog. The guard of the catalog accepts the retirement
- * of those to retire, together and in any order. `graceMs`: for checkpoints that are already
+ * The verdict on every checkpoint of the catalog. The catalog accepts the retirements, all at
+ * once or one by one in any order. `graceMs`: for checkpoints that are already
  * retired, instead of the grace they were retired with. `InvalidArgument`: the rules keep no
  * checkpoint at all, or name a metric that no checkpoint has. `UnsupportedFormat`: a newer Holdfast
  * set a rule that this one does not know. Cost: n log n.
@@ -101,16 +101,15 @@ function judgeLive(
   }
   if (kept.size === 0 && live.length > 0) throw keepsNothing(live, policy, storeNowMs);
   const byRule = new Set(kept.keys());
-  // Checkpoints that the catalog's guard protects anyway: judged as if a restart could be given
-  // another, verified one.
+  // Checkpoints that the catalog never lets go, even if a restart could load another, verified one.
   const [first] = path;
   const beside: State = { ...state, checkpoints: first ? [{ ...first, verified: true }] : [] };
   for (const checkpoint of live) {
     const problem = retireProblem(beside, checkpoint);
     if (problem !== undefined) addReason(kept, checkpoint, problem);
   }
-  // The guard also protects the last one that a restart can be given, and the last verified one.
-  // One witness of each among the kept ones is sufficient.
+  // The catalog also keeps the only checkpoint left that a restart can load, and the only verified
+  // one left. So it is enough that one of each kind is among the kept ones.
   const stays = [...kept.keys()].filter(({ rolledBack }) => !rolledBack);
   const witnesses = [...stays.slice(0, 1), ...stays.filter(({ verified }) => verified).slice(0, 1)];
   const left: State = { ...state, checkpoints: witnesses };

@@ -18,8 +18,8 @@ export interface Takeover {
   readonly kind: 'takeover';
   readonly attempt: string;
   /**
-   * True: the only process of the attempt drew its id at random, so it cannot return with the same
-   * id. The catalog need not remember the id once the attempt has passed.
+   * True: the attempt has one process, which drew the attempt's id at random. No later process has
+   * it, so the catalog may forget it when the attempt has passed.
    */
   readonly attemptDrawn: boolean;
   readonly worldSize: number;
@@ -93,8 +93,8 @@ export interface Unretire extends OnCheckpoints {
 export interface Remove extends OnCheckpoints {
   readonly kind: 'remove';
   /**
-   * For each checkpoint, in the same order: the `retiringSeq` at which its leases were listed and
-   * none was found.
+   * For each checkpoint, in the same order: the `retiringSeq` that it had when a listing showed no
+   * lease of it.
    */
   readonly retiringSeqs: readonly number[];
 }
@@ -123,7 +123,7 @@ export interface SetPolicy extends InEpoch {
   readonly policy: Policy;
 }
 
-/** Releases what a skipped manifest may refer to. */
+/** Lets sweeps delete what was kept because a skipped manifest may refer to it. */
 export interface Release extends InEpoch {
   readonly kind: 'release';
   /** Key of the manifest. */

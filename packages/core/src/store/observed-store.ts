@@ -233,7 +233,7 @@ class Observer {
           throw error;
         });
         isDone = next.done === true;
-        // The end of a listing sends no further request, unless it is the only result.
+        // The end of a listing is no request of its own, unless the listing is empty.
         if (next.done !== true || isFirst) report('ok', next.done === true ? 0 : countOf(next.value), 0);
         if (next.done === true) return;
         isFirst = false;

@@ -16,8 +16,8 @@ export const CHANGED_ADVICE: readonly string[] = [
 ];
 
 /**
- * The store rejected other bytes than ours, and our memory still has the right checksum. Sending
- * them again may help.
+ * The store received other bytes than ours, and ours still have the right checksum. So sending them
+ * again may help.
  */
 export function isChangedOnTheWay(
   error: unknown,
@@ -35,7 +35,7 @@ export function changedOnTheWay(error: CheckpointError, status: 'temporary' | 'p
   return new CheckpointError('Corrupt', error.message, { context, cause: error, status });
 }
 
-/** For requests that are repeated after temporary errors. Other errors are returned unchanged. */
+/** If bytes were changed on the way: a temporary error, so that they are sent again. */
 export function blameTransport(error: unknown, bytes: Uint8Array, crc32c: number): unknown {
   if (!isChangedOnTheWay(error, bytes, crc32c) || error.status === 'temporary') return error;
   return changedOnTheWay(error, 'temporary');

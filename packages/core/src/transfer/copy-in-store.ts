@@ -16,7 +16,7 @@ import type { Transfer } from './transfer.ts';
 import { verifyFile } from './verify.ts';
 
 /**
- * Errors after which the bytes are sent instead. The store may not allow a copy, or not of this
+ * Errors after which the bytes are sent instead. The store may allow no copies, or none of this
  * object. Sending either works or gives a better error.
  */
 const BETTER_SENT = [

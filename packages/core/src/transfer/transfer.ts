@@ -38,7 +38,8 @@ const FILES_OPEN_MAX = 64;
 const TIDY_TIMEOUT_MS_MAX = 5000;
 const TIDY_TIMEOUT_MS_MIN = 50;
 /**
- * All requests of a transfer, and those that tidy up after it, have ended this long after `letGo`.
+ * The requests of a transfer, and those that tidy up after it, get this long after `letGo`. Then
+ * nothing waits for them any more.
  */
 const LET_GO_MS = 800;
 /**
@@ -52,8 +53,8 @@ export interface CallExtras<T> {
   /** Memory that the call reads or writes. */
   readonly buffer?: PooledBuffer | undefined;
   /**
-   * Payload bytes that the call sends. They were admitted once, before the first try. Retries are
-   * counted too but do not wait, because they hold memory.
+   * Payload bytes that the call sends. The first try has waited for the limit of bandwidth. Retries
+   * count too, and do not wait, because they would hold memory meanwhile.
    */
   readonly payloadBytes?: number | undefined;
   /** Called just before the call begins. The receiver may stop the call. */
@@ -141,8 +142,8 @@ export class Transfer implements ActiveTransfer {
 
   /**
    * As `fail`, for a caller that is gone or must not wait. All requests of this transfer, and those
-   * that tidy up after it, end within a second. If the store does not end them, it keeps their
-   * buffers, and collection deletes what could not be undone in time.
+   * that tidy up after it, end within a second. Requests that the store does not end keep
+   * their buffers. What could not be undone in time stays in the store until a sweep deletes it.
    */
   letGo(error: unknown): void {
     this.#endByMs = Math.min(this.#endByMs, this.shared.deadlines.nowMs + LET_GO_MS);
@@ -186,7 +187,7 @@ export class Transfer implements ActiveTransfer {
       }
     };
     await Promise.all(Array.from({ length: FILES_OPEN_MAX }, workOnRest));
-    // A pending request for an item ends by the caller's signal. Nothing waits for it.
+    // The caller's signal ends a `next()` that is pending. Nothing waits for it here.
     void Promise.resolve(rest.return?.()).catch(() => undefined);
     if (this.#failure) throw this.#failure.error;
   }
@@ -218,7 +219,7 @@ export class Transfer implements ActiveTransfer {
     this.shared.throttle?.charge(sizeBytes);
   }
 
-  /** Runs `work` as one of the streams that may be filled at once, over all calls. */
+  /** Runs `work` when one of the limited streams is free. All transfers share the limit. */
   async inStreamSeat<T>(work: () => Promise<T>): Promise<T> {
     let leave: () => void = () => undefined;
     const left = new Promise<void>((resolve) => {

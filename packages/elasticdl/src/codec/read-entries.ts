@@ -1,7 +1,7 @@
 /**
  * Reads the entries of a shard's file and classifies each by its own content. The number of a field
- * does not suffice: its meaning differs between forms. `formOf` decides what they mean together,
- * once all are known.
+ * is not enough, because it means different things in the forms S0 to S7. `formOf` decides which
+ * form it is, once all kinds of entries are known.
  */
 
 import { FORMS, TENSORFLOW } from '@holdfast/wire/elasticdl';
@@ -99,11 +99,11 @@ const protoNesting: Nesting = ({ number }, _isLast, before) =>
   before.some((field) => field.kind === 'varints' && field.number === PROTO.dtype)
     ? shapeNesting
     : null;
-/** A tensor, whose first field is its type, or slices, whose first field is a tensor. */
+/** The value is a tensor, whose first field is its type, or slices, which begin with a tensor. */
 const valueNesting: Nesting = (header, isLast, before) =>
   header.number === SLICES.concatTensors ? protoNesting : protoNesting(header, isLast, before);
 /**
- * In a map, field 2 is the value and the last field of its entry. In other forms field 2 is a shape
+ * Field 2 is the value of a map if it is the last field of its entry. In other forms it is a shape
  * or the content, and more fields follow.
  */
 const paramNesting: Nesting = ({ number }, isLast, before) =>
@@ -164,8 +164,8 @@ class EntryReader {
   }
 
   /**
-   * The fields of an entry, as many as there are: an error about an entry that is cut off can
-   * still name it.
+   * Reads the fields of an entry, also of one that is cut off, so that the error about it can name
+   * it.
    */
   #entryFields({ number, offsetBytes, lengthBytes }: FieldHeader): Promise<Field[]> {
     const endBytes = Math.min(offsetBytes + lengthBytes, this.#cursor.sizeBytes);

@@ -19,7 +19,7 @@ function invalid(message: string, expected: string, found: string): CheckpointEr
   return new CheckpointError('InvalidArgument', text, { context: { expected, found } });
 }
 
-/** `InvalidArgument`: only S4 lacks numbers. */
+/** The error for a type that has no number in the form. Only S4 lacks some. */
 export function noTypeNumber(dtype: Dtype, what: string): CheckpointError {
   return new CheckpointError(
     'InvalidArgument',
@@ -126,7 +126,7 @@ function checkTable(table: TableOutline, info: TableInfo | undefined, form: Writ
     const expected = `${rowCount} to ${rowCount * ID_BYTES_MAX} for ${rowCount} rows`;
     throw invalid(`bytes of ids of ${what}`, expected, String(idsBytes));
   }
-  // S4 keeps only the info of a table without rows.
+  // For a table without rows, S4 stores the info and nothing else.
   if ((rowCount > 0 || form === 'S4') && info?.dim !== dim) {
     const found = info === undefined ? 'none' : `one with rows of ${info.dim}`;
     throw invalid(what, `an info with rows of ${dim} elements`, found);

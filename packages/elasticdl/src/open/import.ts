@@ -32,8 +32,8 @@ export interface ImportOptions
     CommitMeta,
     Pick<WaitOptions, 'onProgress'> {
   /**
-   * Default: the version of the directory's name or of the catalog; if neither has one, that in the
-   * files.
+   * Default: the version in the name of the directory, or in ElasticDL's catalog; if there is none,
+   * the version in the files.
    */
   readonly version?: bigint | undefined;
 }
@@ -80,8 +80,8 @@ interface Checked {
 }
 
 /**
- * Also `Corrupt`: files without a version that would become a version other than 0. Nothing could
- * show later which version they are of.
+ * Also throws `Corrupt` for files that hold no version and would become a version other than 0:
+ * nothing could show later which version they are of.
  */
 async function checkToImport(set: ShardSet, options: ImportOptions): Promise<Checked> {
   const suspicions: string[] = [];
@@ -107,7 +107,7 @@ async function saveChecked(
     }),
   );
   const writer = { index: 0, count: 1 };
-  // The training job is over, so a table that did not change is no longer an error.
+  // While a job trains, a table that did not change is suspicious. After the job it is not.
   const onStale = 'off';
   const saved = await manager.save({
     version,

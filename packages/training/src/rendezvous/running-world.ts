@@ -69,9 +69,9 @@ export class RunningWorld {
   }
 
   /**
-   * Tells a worker whether a new rendezvous is due after its step. Workers ask under the number of
-   * the step. The first that asks under a number fixes the answer for all, so all ranks leave the
-   * world after the same step. Exception: once a worker has left, the answer is true.
+   * Tells a worker whether a new rendezvous is due after its step. Each worker asks with the number
+   * of its step. The first to ask about a step decides for all, so all ranks leave the world after
+   * the same step. Exception: once a worker has left, the answer is true.
    */
   vote(call: Call, seq: number, isDueNow: boolean): void {
     const vote = this.#votes.get(seq) ?? { isDue: isDueNow, askedCount: 0 };

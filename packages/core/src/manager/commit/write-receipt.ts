@@ -43,17 +43,17 @@ export interface Delivery extends Required<Said> {
 }
 
 /**
- * Writes the receipt, or uses an existing one of this life with the same content. `Conflict`: the
- * existing one has other content. `Fenced`: the receipt is there, but a later life of the writer
- * counts.
+ * Writes the receipt, or uses an existing one of this incarnation with the same content.
+ * `Conflict`: the existing one has other content. `Fenced`: the receipt is there, but a later
+ * incarnation of the writer has replaced this one.
  */
 export async function deliver(run: RunContext, delivery: Delivery, signal: AbortSignal): Promise<OwnReceipt> {
   const { id, runId, writer: position, incarnation } = delivery;
   const files = [...delivery.files].sort((a, b) => compareUtf8(a.name, b.name));
   const slices = sliceFiles(files, run.recordLimits.filesBytesMax);
   const by = { id, writer: position.index, incarnation };
-  // Field by field: an encoded record keeps members that the schema does not name, such as those of
-  // a newer minor version.
+  // One field after the other: a spread would also copy members that the schema does not name, such
+  // as those of a newer minor version, and write them.
   const receipt: Required<Receipt> = {
     format: undefined,
     ...by,
@@ -80,8 +80,8 @@ export async function deliver(run: RunContext, delivery: Delivery, signal: Abort
   const found = decodeRecord('receipt', created.bytes, { key, store: run.store.uri });
   const recordBytes = created.bytes.byteLength;
   const own = { ...place, sha256: sha256(created.bytes), receipt: found, recordBytes };
-  // This life has delivered this version before. The same content is accepted; other content cannot
-  // replace it.
+  // This incarnation has delivered this version before. The same content is accepted; other content
+  // cannot replace it.
   const content = new SameContent(files, delivery.directories);
   const isSame = await hasContent(run, found, content, signal).catch((error: unknown) =>
     throwDecision(run, { id, runId, own, signal }, error),
@@ -98,7 +98,7 @@ export async function deliver(run: RunContext, delivery: Delivery, signal: Abort
   );
 }
 
-/** The existing receipt stays valid, because other processes may have committed it. */
+/** The existing receipt cannot be replaced, because other processes may have committed it. */
 function otherMetaText({ writer, id }: Delivery): string {
   const which = `writer ${writer.index} delivered version ${id.version} before, with other metrics or metadata`;
   return `${which}: the former stay; use \`annotate\` to record others once the version is committed`;
@@ -141,8 +141,8 @@ function bounded<T>(
 }
 
 /**
- * For a receipt whose lists cannot be read. A sweep deletes them once the checkpoint is decided
- * without them. Throws that decision if there is one, else `error`.
+ * Explains why the file lists of a receipt cannot be read. Once the checkpoint is decided without
+ * the receipt, a sweep deletes them. Throws that decision if there is one, else `error`.
  */
 async function throwDecision(
   run: RunContext,

@@ -31,9 +31,9 @@ export interface OpenFileParts {
 }
 
 /**
- * Holds a read lease from the first use to the end, and renews it while a read is in progress. It
- * ends by `end`, by a signal, with its manager, or when the lease is lost. It also ends when the
- * caller's handle is garbage-collected, so it must never refer to that handle.
+ * Holds a read lease from the first use to the end, and renews it while a read is in progress. The
+ * file is closed by `end`, by a signal, with its manager, when the lease is lost, or when the
+ * caller's handle is garbage-collected. So it must never refer to that handle.
  */
 export class OpenFile {
   readonly #parts: OpenFileParts;

@@ -34,7 +34,7 @@ import {
 } from '../run/index.ts';
 import { LeaseHolder } from './lease.ts';
 
-/** So many times `restore` of the latest begins again because that one was removed meanwhile. */
+/** How often a restore of the latest begins again after that checkpoint was removed meanwhile. */
 const REMOVED_MAX = 3;
 /** Maximum number of file names in the error if nothing matches. */
 const NAMES_TOLD_MAX = 5;
@@ -136,7 +136,7 @@ async function* itemsOf(
   for await (const file of files) yield { file, sink: () => open(file) };
 }
 
-/** `directories` holds all empty ones, by name, after the last file was yielded. */
+/** Also collects the empty directories, by name: all of them once the last file was yielded. */
 async function* allFiles(
   run: RunContext,
   manifest: Manifest,
@@ -234,7 +234,7 @@ function isTarget(to: Exclude<RestoreDestination, string>): to is RestoreTarget 
   );
 }
 
-/** Adds the next older version to the error of a damaged checkpoint. */
+/** Names the next older version in the error about a damaged checkpoint. */
 async function withNewestGood(
   error: unknown,
   catalog: Catalog,

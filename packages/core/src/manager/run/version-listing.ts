@@ -6,12 +6,12 @@ import { parseCheckpointPrefix, versionsPrefix } from '../../format/index.ts';
 import { LAST_CHARACTER } from '../../transfer/index.ts';
 import type { RunParts } from '../records/index.ts';
 
-/** Returns whether more objects of this version are wanted. */
+/** Returns false if no more objects of this version are needed. */
 type Visit = (object: ObjectInfo, id: CheckpointId | null, storeTimeMs: number) => boolean;
 
 /**
- * Calls `visit` for each object. One list page per 1,000 objects. If `visit` wants none of a page's
- * objects and all are of one version, the remaining pages of this version are skipped.
+ * Calls `visit` for each object. One list page per 1,000 objects. If `visit` returns false for
+ * every object of a page, and all are of one version, its other pages are skipped.
  * `pageCountMax`: stop after so many pages; default: no limit. Resolves to false if the listing
  * stopped there.
  */
