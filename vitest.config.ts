@@ -9,8 +9,6 @@ const conditions = ['holdfast-source', 'node', 'import', 'default'];
 /** Directories of tests that run many files in one process. None of them needs the packed command. */
 const SHARED = 'test/{bad-input,direct-http,golden,manager,mirror,transfer}/**/*.test.ts';
 
-const isWithFrameworks = (process.env['HOLDFAST_REQUIRE'] ?? '').split(',').includes('frameworks');
-
 export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions, externalConditions: conditions } },
@@ -19,9 +17,8 @@ export default defineConfig({
     // Many tests start processes, and other tests keep the machine busy.
     testTimeout: 60_000,
     sequence: { sequencer: LongestFirst },
-    // Tests often wait for servers and processes: three files at a time leave a sixth of two cores
-    // idle. The ranks of the frameworks keep the cores busy by themselves.
-    maxWorkers: Math.max(isWithFrameworks ? 3 : 4, availableParallelism() - 1),
+    // Tests often wait for servers and processes: two files at a time leave an eighth of two cores idle.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
     projects: [
       {
         extends: true,
