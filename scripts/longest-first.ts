@@ -39,7 +39,14 @@ const LONGEST = [
   'test/secrets/environment.test.ts',
   'test/artifacts/arm64.test.ts',
   'test/cloud/ambiguity-gcs-in-parts.test.ts',
+  'test/e2e/cli-s3-bad-input.test.ts',
+  'test/s3/conformance.test.ts',
+  'packages/store-local/src/conformance.test.ts',
+  'test/power/power-cut.test.ts',
+  'test/e2e/tutorial.test.ts',
+  'test/python/types.test.ts',
   'test/cloud/ambiguity-gcs.test.ts',
+  'test/e2e/cli-bad-input.test.ts',
 ];
 
 export default class LongestFirst extends BaseSequencer {

@@ -58,6 +58,7 @@ const IN_PLACE_OF_PATHS: readonly ((uri: string) => readonly string[])[] = [
   (uri) => ['certify', 'memory://other', '--output', uri],
   (uri) => ['runs', 'memory://other', '--prices', uri],
   (uri) => ['ui', 'memory://other', '--tls', uri, '--token-file', uri],
+  (uri) => ['ui', '--agent', uri],
   (uri) => ['list', 'memory://other', '--store-module', uri],
   (uri) => ['completion', uri],
   (uri) => ['agent', uri],

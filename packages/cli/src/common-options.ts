@@ -19,6 +19,7 @@ import {
   parseLongDuration,
   parseMeta,
   parseMetric,
+  parsePath,
   parseRate,
   parseReference,
   parseReferenceOrLatest,
@@ -48,7 +49,7 @@ export const OUTPUT_OPTIONS = [json, progress, quiet, verbose, noColor] as const
 export const storeModule = valueList(
   '--store-module <file>',
   'a JavaScript file that adds URI schemes; may be repeated',
-  (text) => text,
+  parsePath,
 );
 
 /** Options of every command. */

@@ -1,7 +1,7 @@
 /** One option of a command: its flags, its parser, and its environment variable. */
 
 import { CheckpointError } from '@holdfast/core/contract';
-import { BadValue, isUri } from './values.ts';
+import { BadValue } from './values.ts';
 
 export interface Option<T> {
   /** In commander's form: `--timeout <duration>`. */
@@ -63,8 +63,6 @@ export function valueList<T>(flags: string, help: string, parse: (text: string) 
   return describe(flags, help, { kind: 'list', parse, choices: [] });
 }
 
-const TAKES_PATH = /<(file|path|dir)>/;
-
 // Only the environment gives a flag as text.
 export function parseFlag(text: string): boolean {
   if (/^(1|true|yes|on)$/i.test(text)) return true;
@@ -85,12 +83,7 @@ export function readOption(
     from === 'arguments'
       ? (['InvalidArgument', `--${option.name}`] as const)
       : (['InvalidConfig', option.envName] as const);
-  return checked(code, label, () => {
-    // It is not repeated: a URI that was not checked may hold a secret.
-    if (TAKES_PATH.test(option.flags) && isUri(text))
-      throw new BadValue('expected a path on this machine, and got a URI');
-    return option.parse(text);
-  });
+  return checked(code, label, () => option.parse(text));
 }
 
 /** Runs `parse`, and turns a `BadValue` into the error that names its source. */

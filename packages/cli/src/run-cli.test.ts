@@ -126,11 +126,9 @@ describe('runCli', () => {
 
   it('with --progress json an error is an event like the others', async () => {
     const ended = await cli(['latest', newUri(), '--progress', 'json']);
-    expect(JSON.parse(ended.stderr)).toMatchObject({
-      at: expect.stringMatching(/^\d{4}-/),
-      type: 'error',
-      error: { code: 'NotFound' },
-    });
+    const { at, ...event } = JSON.parse(ended.stderr);
+    expect(at).toMatch(/^\d{4}-/);
+    expect(event).toMatchObject({ type: 'error', error: { code: 'NotFound' } });
   });
 
   it.each(['save', 'restore', 'list', 'latest', 'show', 'log', 'verify'])(

@@ -272,3 +272,9 @@ export function pairsToRecord<T>(pairs: readonly (readonly [string, T])[]): Reco
 export function isUri(text: string | undefined): boolean {
   return /^[a-z][a-z0-9+.-]+:\//i.test(text ?? '');
 }
+
+/** A path on this machine. The error does not repeat a URI, which may hold a secret. */
+export function parsePath(text: string): string {
+  if (isUri(text)) throw new BadValue('expected a path on this machine, and got a URI');
+  return text;
+}

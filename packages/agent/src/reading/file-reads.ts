@@ -15,7 +15,7 @@ export const STREAM_BYTES = KEPT_BYTES_MAX + PART_BYTES;
 export interface FileRead extends Wanted {
   readonly name: string;
   /** Only of the checkpoint with this manifest. */
-  readonly manifestKey: string | undefined;
+  readonly manifestKey?: string | undefined;
   readonly offset: number;
   readonly length: number | undefined;
 }

@@ -194,9 +194,9 @@ function tellEvents(agent: Agent, { parameters, response }: Asked): void {
 }
 
 async function sendFile(agent: Agent, { query, response, signal }: Asked): Promise<void> {
-  const { lineage, offset, length, manifestKey, ...which } = query as z.infer<typeof shapes.fileQuery>;
+  const { lineage, offset, length, ...which } = query as z.infer<typeof shapes.fileQuery>;
   const wanted = {
-    ...{ ...which, manifestKey, lineage: numberOf(lineage) },
+    ...{ ...which, lineage: numberOf(lineage) },
     ...{ offset: Number(offset ?? 0), length: numberOf(length) },
   };
   await agent.files.read(wanted, async ({ sizeBytes, id, chunks, cut }) => {

@@ -7,24 +7,23 @@ import type { JsonObject } from '../json.ts';
 import { value } from '../option.ts';
 import type { Environment } from '../sourced.ts';
 import { usageError } from '../usage-error.ts';
-import { durationBetween, parseDeadline } from '../values.ts';
+import { durationBetween, parseDeadline, parsePath } from '../values.ts';
 
 const DAY_MS = 24 * 60 * 60_000;
 /** Kubernetes allows 30 s after SIGTERM, including the end of this process. */
 const DEADLINE_MS = 25_000;
 
-const path = (text: string) => text;
 const socket = value(
   '--socket <path>',
   'unix socket that trainers use; default $HOLDFAST_AGENT, $XDG_RUNTIME_DIR/holdfast/agent.sock, or in /tmp/holdfast-UID',
-  path,
+  parsePath,
 );
 const stage = value(
   '--stage <dir>',
   'where trainers put their bytes, best in memory (/dev/shm); default "stage" beside the socket',
-  path,
+  parsePath,
 );
-const config = value('--config <file>', 'JSON: aliases of runs, what trainers may use, limits', path);
+const config = value('--config <file>', 'JSON: aliases of runs, what trainers may use, limits', parsePath);
 const idleExit = value(
   '--idle-exit <duration>',
   'end after this long without trainers, such as 10m; default: never',

@@ -18,10 +18,11 @@ import { watchChecks } from '../doctor/watch-checks.ts';
 import { printable } from '../format.ts';
 import { takeUriFirst } from '../operands.ts';
 import { flag, value } from '../option.ts';
+import { parsePath } from '../values.ts';
 
 const TIMEOUT_MS = 10 * 60_000;
 
-const output = value('--output <file>', 'write the certificate to this file', (text) => text);
+const output = value('--output <file>', 'write the certificate to this file', parsePath);
 const replace = flag('--replace', 'replace the file if it exists');
 const timeout = { ...timeoutOption, help: 'time limit of each check, such as 30s or 10m; default 10m' };
 

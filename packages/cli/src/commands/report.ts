@@ -6,8 +6,9 @@ import { requireRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { value } from '../option.ts';
 import { usageError } from '../usage-error.ts';
+import { parsePath } from '../values.ts';
 
-const out = value('--out <file>', 'the file to write; it must not exist', (text) => text);
+const out = value('--out <file>', 'the file to write; it must not exist', parsePath);
 
 export const report: Command = {
   name: 'report',

@@ -13,7 +13,7 @@ import { jsonRun } from '../runs/runs-json.ts';
 import { runsLines } from '../runs/runs-text.ts';
 import { lateness, ORDERS, STATES, selectRuns, type Wanted } from '../runs/select-runs.ts';
 import { usageError } from '../usage-error.ts';
-import { durationBetween, parseChoice } from '../values.ts';
+import { durationBetween, parseChoice, parsePath } from '../values.ts';
 import { watchElapsed } from '../watch-elapsed.ts';
 
 const INTERVAL_MS = 10_000;
@@ -36,7 +36,7 @@ const saves = flag('--saves', 'also show saves in progress, and who is missing; 
 const prices = value(
   '--prices <file>',
   'JSON with prices of stored bytes by prefix of the URI: adds a column of cost',
-  (text) => text,
+  parsePath,
 );
 const watch = flag('--watch', 'show the runs again and again, until Ctrl-C');
 const interval = value(

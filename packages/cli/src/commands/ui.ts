@@ -8,7 +8,7 @@ import { uriFromEnvironment } from '../env.ts';
 import { LOOK_RETRY_TIMEOUT_MS, LOOK_TIMEOUT_MS } from '../open-run.ts';
 import { flag, value } from '../option.ts';
 import { usageError } from '../usage-error.ts';
-import { parseWhole } from '../values.ts';
+import { parsePath, parseWhole } from '../values.ts';
 
 const TOKEN_BYTES = 24;
 const TOKEN = /^[\w-]{16,256}$/;
@@ -22,19 +22,15 @@ const host = value(
 const tokenFile = value(
   '--token-file <file>',
   'file with the token of the page; default: a random one',
-  (text) => text,
+  parsePath,
 );
 const tls = value(
   '--tls <file>',
   'PEM with a certificate and its private key, for other machines',
-  (text) => text,
+  parsePath,
 );
 const allowChanges = flag('--allow-changes', 'offer to pin, annotate, retire by the rules and roll back');
-const agentSocket = value(
-  '--agent <socket>',
-  'also show the agent that serves this unix socket',
-  (text) => text,
-);
+const agentSocket = value('--agent <socket>', 'also show the agent that serves this unix socket', parsePath);
 
 export const ui: Command = {
   name: 'ui',

@@ -32,8 +32,8 @@ export interface ImportOptions
     CommitMeta,
     Pick<WaitOptions, 'onProgress'> {
   /**
-   * Default: the version in the name of the directory, or in ElasticDL's catalog; if there is none,
-   * the version in the files.
+   * Default: the version in the name of the directory or in ElasticDL's catalog. If neither has
+   * one, the version in the files.
    */
   readonly version?: bigint | undefined;
 }

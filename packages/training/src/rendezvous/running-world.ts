@@ -69,9 +69,9 @@ export class RunningWorld {
   }
 
   /**
-   * Tells a worker whether a new rendezvous is due after its step. Each worker asks with the number
-   * of its step. The first to ask about a step decides for all, so all ranks leave the world after
-   * the same step. Exception: once a worker has left, the answer is true.
+   * Tells a worker whether a new rendezvous is due after its step. Each worker names its step. The
+   * first to ask about a step decides for all ranks, so they leave the world after the same step.
+   * Exception: once a worker has left, the answer is true.
    */
   vote(call: Call, seq: number, isDueNow: boolean): void {
     const vote = this.#votes.get(seq) ?? { isDue: isDueNow, askedCount: 0 };

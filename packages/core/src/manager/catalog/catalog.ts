@@ -180,8 +180,8 @@ export class Catalog {
     if (seq === 0) return;
     const seqs = listed.map((each) => each.seq);
     if (seqs.includes(seq)) return this.#assertSeenSame(seen, listed, signal);
-    // The catalog of another run may be shorter, so all of it is listed. `entry` rejects an entry
-    // of another run.
+    // Another run has a catalog of its own, which may be shorter. So all of it is listed, and
+    // `entry` rejects what is not of this run.
     const all = highestOf(seqs) < seq ? await this.listSeqs(signal) : seqs;
     const highest = highestOf(all);
     if (highest > 0 && highest < seq) await this.entry(highest, signal);
