@@ -26,31 +26,37 @@ for (const cloud of CLOUDS) {
       return { code, ...JSON.parse(stdout === '' ? '{}' : stdout), stderr };
     }
 
+    /** The same for a command that has to succeed. Otherwise the test fails with all it said. */
+    async function succeeded(...args: string[]) {
+      const result = await said(...args);
+      if (result.code !== 0) throw new Error(`${args.join(' ')}: ${JSON.stringify(result, null, 2)}`);
+      return result;
+    }
+
     test('what is saved is listed, shown, verified, and comes back byte for byte', async () => {
       const { uri } = run;
-      expect(await said('save', source, uri, '--version', '1', '--metric', 'loss=2')).toMatchObject({
-        ...{ code: 0, version: 1, isCommitted: true, fileCount: 4 },
+      expect(await succeeded('save', source, uri, '--version', '1', '--metric', 'loss=2')).toMatchObject({
+        ...{ version: 1, isCommitted: true, fileCount: 4 },
       });
-      expect(await said('save', `${source}/notes.txt`, uri)).toMatchObject({
-        code: 0,
+      expect(await succeeded('save', `${source}/notes.txt`, uri)).toMatchObject({
         version: 2,
         fileCount: 1,
       });
-      const listed = await said('list', uri);
+      const listed = await succeeded('list', uri);
       expect(listed.checkpoints.map((each: { version: number }) => each.version)).toEqual([2, 1]);
-      const shown = await said('show', uri, '--version', '1');
+      const shown = await succeeded('show', uri, '--version', '1');
       expect(shown.files.map((file: { name: string }) => file.name)).toContain('a b/+ü.bin');
-      const { entries } = await said('log', uri);
+      const { entries } = await succeeded('log', uri);
       expect(entries.map((entry: { kind: string }) => entry.kind)).toEqual([
         ...['commit', 'takeover', 'commit', 'takeover'],
       ]);
-      expect(await said('verify', uri, '--version', '1')).toMatchObject({ code: 0, problems: [], level: 2 });
-      expect(await said('restore', uri, place.path('out'), '--version', '1')).toMatchObject({ code: 0 });
+      expect(await succeeded('verify', uri, '--version', '1')).toMatchObject({ problems: [], level: 2 });
+      await succeeded('restore', uri, place.path('out'), '--version', '1');
       expect(await contentOf(place.path('out'))).toEqual(await contentOf(source));
       const latest = await holdfast(['latest', uri], { env: { ...run.env } });
       expect(latest).toEqual({ code: 0, stdout: '2\n', stderr: '' });
       await rm(place.path('out'), { recursive: true });
-      expect(await said('restore', uri, place.path('out'))).toMatchObject({ code: 0, version: 2 });
+      expect(await succeeded('restore', uri, place.path('out'))).toMatchObject({ version: 2 });
       expect(await readFile(place.path('out/notes.txt'), 'utf8')).toBe('hello');
     });
 
