@@ -195,6 +195,19 @@ test.each<[string, 'POST' | 'GET', string]>([
   expect(await errorOf(list())).toMatchObject({ code: 'Unavailable', status: 'temporary' });
 });
 
+test('multipart: a server that quotes the id of the upload: it is told no further', async () => {
+  const { store } = await openFake((request) => {
+    const id = request.query.get('uploadId');
+    return id === null ? undefined : xmlRefusal(403, 'AccessDenied', `not yours: ${id}, or ${btoa(id)}`);
+  });
+  const upload = await store.beginUpload('a', { partSizeBytes: PART_BYTES });
+  const { message, cause } = await errorOf(sendParts(upload));
+  expect(message).toContain('not yours: [secret], or [secret]');
+  const { uploadId } = JSON.parse(Buffer.from(upload.token, 'base64url').toString());
+  expect(uploadId).not.toBe('');
+  expect(String(cause)).not.toContain(uploadId);
+});
+
 describe('listUploads', () => {
   test('multipart: goes from page to page, and shows what is an upload of the store', async () => {
     const { server, store } = await openFake();

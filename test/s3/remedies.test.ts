@@ -7,11 +7,12 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
+import { crc32c } from '@holdfast/core';
 import type { CheckpointError, ObjectStore } from '@holdfast/core/contract';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { startProxy } from '../scripted/proxy.ts';
 import { errorOf, firstPage, type Script, type SeenRequest, sequence } from '../scripted/scripted-server.ts';
-import { CREATED, KEYS, listing, object, refusal, scriptedS3 } from './scripted-s3.ts';
+import { CREATED, KEYS, listing, object, refusal, scriptedS3, uploadGoesWell } from './scripted-s3.ts';
 import { signedRegion } from './signature-fault.ts';
 
 const BYTES = new Uint8Array([1, 2, 3]);
@@ -257,6 +258,32 @@ describe('credentials that have expired', () => {
     expect(told).not.toContain('canary-token');
     expect(told).not.toContain(KEYS.AWS_SECRET_ACCESS_KEY);
   });
+
+  test.each(['a part', 'the completion'])(
+    'a server that quotes the id of the upload, for %s',
+    async (what) => {
+      const id = '2FUz8q8R-kfk7k0';
+      const server = await scriptedS3((request, index) => {
+        const { method, query } = request;
+        if (method === 'POST' && query.has('uploads'))
+          return {
+            body: `<InitiateMultipartUploadResult><UploadId>${id}</UploadId></InitiateMultipartUploadResult>`,
+          };
+        if (method === (what === 'a part' ? 'PUT' : 'POST'))
+          return refusal(403, 'AccessDenied', { message: `not yours: ${id}, or ${btoa(id)}` });
+        return uploadGoesWell(request, index);
+      });
+      const store = await server.open();
+      const upload = await store.beginUpload('a', { partSizeBytes: 5 * 1024 * 1024 });
+      const work = async () => {
+        const part = await upload.putPart(0, BYTES, { crc32c: crc32c(BYTES) });
+        await upload.complete([part], { sizeBytes: BYTES.byteLength, crc32c: crc32c(BYTES) });
+      };
+      const { message, cause } = await errorOf(work());
+      expect(message).toContain('not yours: [secret], or [secret]');
+      expect(String(cause)).not.toContain(id);
+    },
+  );
 
   test('a server that tells the secret key it knows: it is told no further', async () => {
     const { AWS_SECRET_ACCESS_KEY: secret } = KEYS;

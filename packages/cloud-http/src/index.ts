@@ -44,7 +44,7 @@ export {
 export { LOGIN_ADVICE, Proxies, ProxyRefusal } from './proxy.ts';
 export { Remedies, type Remedy, StoreClock } from './remedies.ts';
 export { type Expiring, Renewed } from './renewed.ts';
-export { conceal, Secret } from './secret.ts';
+export { conceal, Secret, secretsOfQuery } from './secret.ts';
 export { type FromEnvironment, firstOf, holdsSignature, StoreUri, type StoreUriForm } from './store-uri.ts';
 export {
   HttpTransport,

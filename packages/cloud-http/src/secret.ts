@@ -30,6 +30,14 @@ export class Secret {
   }
 }
 
+/** Names of the parameters of S3, and of the XML interface of GCS, that hold the id of an upload. */
+const UPLOAD_ID_PARAMETERS = ['uploadId', 'upload-id-marker'];
+
+/** The secrets in the query of a request. With the id of an upload one can add parts to it. */
+export function secretsOfQuery(query: Readonly<Record<string, string | undefined>> = {}): string[] {
+  return UPLOAD_ID_PARAMETERS.flatMap((name) => query[name] ?? []);
+}
+
 /** Shorter pieces reveal nothing of a secret, and occur in other texts by chance. */
 const PIECE_LENGTH = 8;
 

@@ -4,6 +4,7 @@ import {
   type HttpTransport,
   Remedies,
   type SendOptions,
+  secretsOfQuery,
   serverOf,
   type TransportAnswer,
 } from '@holdfast/cloud-http';
@@ -74,7 +75,9 @@ export class GcsConnection {
           ...headers,
           ...(token !== undefined && { authorization: `Bearer ${token}` }),
         },
-        secrets: [token, this.#customerKey].filter((secret) => secret !== undefined),
+        secrets: [token, this.#customerKey, ...secretsOfQuery(query)].filter(
+          (secret) => secret !== undefined,
+        ),
         body,
       },
       options,

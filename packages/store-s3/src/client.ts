@@ -8,6 +8,7 @@ import {
   type Remedy,
   type SendOptions,
   StoreClock,
+  secretsOfQuery,
   type TransportAnswer,
 } from '@holdfast/cloud-http';
 import { profileSettings, readAwsFiles } from './aws-files.ts';
@@ -102,10 +103,8 @@ export class S3Connection {
     const options = { keys, region: signingRegion, date: this.#clock.now() };
     Object.assign(headers, this.#signer.sign({ method, path, query, headers }, options));
     const target = query === '' ? path : `${path}?${query}`;
-    return this.#transport.send(
-      { ...server, method, path: target, headers, secrets: secretsOf(headers), body },
-      request,
-    );
+    const secrets = [...secretsOf(headers), ...secretsOfQuery(request.query)];
+    return this.#transport.send({ ...server, method, path: target, headers, secrets, body }, request);
   }
 
   /** Documents are always signed. */
