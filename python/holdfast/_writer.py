@@ -262,6 +262,10 @@ class Writer:
         except (KeyError, TypeError) as error:
             raise ProtocolError(f"the agent's answer is not a writer: {error!r}") from None
         self.joined = answer
+        run_id = answer.get("runId")
+        if isinstance(run_id, str) and run_id:
+            # From now on a run that is begun again at the URI is refused.
+            self._join.setdefault("runId", run_id)
         try:
             self.events = open_events(self._link, self.id, deadline)
         except NotFound:

@@ -3,7 +3,9 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { expect, test } from 'vitest';
+import { openCheckpointManager } from '@holdfast/stores';
+import { describe, expect, test } from 'vitest';
+import { hex } from './agent-client.ts';
 import { TestAgent } from './agent-run.ts';
 
 const SIZE = 300_000;
@@ -62,7 +64,7 @@ test.each([
     await readAll(agent, run, 2, versions);
 
     const late = await former.save(9, { files: [former.staged('big', contentOf(1, 9))] });
-    expect(late).toMatchObject({ state: 'failed', error: { code: 'Corrupt' } });
+    expect(late).toMatchObject({ state: 'fenced', error: { code: 'Fenced' } });
     await readAll(agent, run, 2, versions);
   },
 );
@@ -103,4 +105,89 @@ test('a load that began before the run was begun again gets no bytes of the new 
   await readAll(agent, run, 2, [1, 2]);
   const { status, bytes } = await read('big');
   expect([status, JSON.parse(String(bytes))]).toMatchObject([404, { code: 'NotFound' }]);
+});
+
+describe('a run that is removed while no agent runs', () => {
+  async function runOf(agent: TestAgent) {
+    const directory = join(agent.directory, 'the-run');
+    const run = pathToFileURL(directory).href;
+    const open = () => openCheckpointManager(run, { attempt: 'of-the-new-job' });
+    return { directory, run, open };
+  }
+
+  /** Decisions of the new run: its first attempt, and a version. */
+  async function beginAnew(directory: string, open: Awaited<ReturnType<typeof runOf>>['open']) {
+    rmSync(directory, { recursive: true });
+    await using manager = await open();
+    await manager.save({ version: 1, buffers: { a: new Uint8Array(3) } });
+  }
+
+  test.each([
+    ['was delivered and waits for another writer', { count: 2 }, undefined],
+    ['was not sent', {}, { saveBytesPerSecondMax: 1000 }],
+  ])(
+    'its staged save, which %s, is not committed to the run that takes its place',
+    async (_, more, config) => {
+      await using agent = await TestAgent.start(config);
+      const { directory, run, open } = await runOf(agent);
+      const trainer = await agent.trainer(run, more);
+      const saveId = hex();
+      await trainer.begin(3000, { saveId, files: [trainer.staged('big', contentOf(1, 1))] });
+      if (config === undefined) await trainer.ended(saveId, 'delivered');
+      expect(await agent.stop()).toMatchObject({ resumableCount: 1 });
+
+      await beginAnew(directory, open);
+      await agent.start();
+      expect(await trainer.ended(saveId)).toMatchObject({ state: 'fenced', error: { code: 'Fenced' } });
+      expect(trainer.sealed()).toEqual([]);
+      await using manager = await open();
+      expect((await manager.admin.log()).map(({ kind }) => kind)).toEqual(['commit', 'takeover']);
+      // Its own job goes on.
+      await manager.save({ version: 2, buffers: { a: new Uint8Array(3) } });
+    },
+  );
+
+  test('its staged save does not begin it again', async () => {
+    await using agent = await TestAgent.start();
+    const { directory, run, open } = await runOf(agent);
+    const trainer = await agent.trainer(run, { count: 2 });
+    const saveId = hex();
+    await trainer.begin(3000, { saveId });
+    await trainer.ended(saveId, 'delivered');
+    await agent.stop();
+    rmSync(directory, { recursive: true });
+    await agent.start();
+    expect(await trainer.ended(saveId)).toMatchObject({ state: 'failed', error: { code: 'StoreRegressed' } });
+    await using manager = await open();
+    expect(await manager.latest()).toBeNull();
+    expect(await manager.list()).toEqual([]);
+  });
+
+  test('a trainer that joins the next agent names its run, and is refused if another one is there', async () => {
+    await using agent = await TestAgent.start();
+    const { directory, run, open } = await runOf(agent);
+    const body = { uri: run, attempt: 'a', life: hex(), pid: process.pid };
+    const { runId } = (await agent.call('join', { body })).body;
+    const again = { ...body, runId };
+    expect((await agent.call('join', { body: again })).status).toBe(201);
+    const refused = {
+      status: 409,
+      body: { code: 'Fenced', message: /not the one that this trainer joined/ },
+    };
+    // Also by an agent that knows it.
+    expect(await agent.call('join', { body: { ...body, runId: 'another' } })).toMatchObject(refused);
+    await agent.stop();
+    await agent.start();
+    expect((await agent.call('join', { body: again })).status).toBe(201);
+    await agent.stop();
+    rmSync(agent.stage, { recursive: true });
+
+    await beginAnew(directory, open);
+    await agent.start();
+    expect(await agent.call('join', { body: again })).toMatchObject(refused);
+    await using manager = await open();
+    expect((await manager.admin.log()).map(({ kind }) => kind)).toEqual(['commit', 'takeover']);
+    // A trainer that is started again is one of the new run.
+    expect((await agent.call('join', { body: { ...body, life: hex() } })).status).toBe(201);
+  });
 });

@@ -371,6 +371,7 @@ describe('opening', () => {
     files: OPTIONAL,
     attempt: OPTIONAL,
     life: OPTIONAL,
+    runId: OPTIONAL,
     writer: OPTIONAL,
     settings: OBJECT,
     retention: ['undefined', 'null', '{}'],

@@ -3,7 +3,7 @@
 import { crc32c } from '@holdfast/core';
 import { catalogKey } from '@holdfast/core/internal/format/index';
 import { MemoryBucket } from '@holdfast/core/store';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { bytes, open, readAll } from './memory-run.ts';
 import { keysOf } from './sweep-run.ts';
 
@@ -90,5 +90,39 @@ test('another entry of the same run under a number that was seen', async () => {
   await expect(writer.list()).rejects.toMatchObject({
     code: 'StoreRegressed',
     context: { key: catalogKey(3) },
+  });
+});
+
+describe('a manager for the run of one id', () => {
+  const options = { attempt: 'job-0' };
+
+  test('works with that run, and refuses the run that was begun at its place, which it does not enter', async () => {
+    const bucket = newBucket();
+    await using first = open(bucket, options);
+    const { runId } = await first.join();
+    await saveAll(first, [1], 1);
+    await using second = open(bucket, { ...options, runId });
+    await saveAll(second, [2], 2);
+    expect((await second.join()).runId).toBe(runId);
+
+    await beginAnew(bucket, [1]);
+    const there = keysOf(bucket, '');
+    await using late = open(bucket, { ...options, runId });
+    for (const acting of [() => late.join(), () => saveAll(late, [9], 1), () => late.latest()])
+      await expect(acting()).rejects.toMatchObject(ANOTHER_RUN);
+    expect(keysOf(bucket, '')).toEqual(there);
+    await using fresh = open(bucket);
+    expect((await fresh.admin.log()).map(({ kind }) => kind)).toEqual(['commit', 'takeover']);
+  });
+
+  test('begins none where that run was removed', async () => {
+    const bucket = newBucket();
+    await using first = open(bucket, options);
+    const { runId } = await first.join();
+    remove(bucket);
+    await using late = open(bucket, { ...options, runId });
+    for (const acting of [() => late.join(), () => saveAll(late, [9], 1), () => late.latest()])
+      await expect(acting()).rejects.toMatchObject({ code: 'StoreRegressed', message: /is no longer here/ });
+    expect(keysOf(bucket, '')).toEqual([]);
   });
 });

@@ -340,7 +340,7 @@ describe('several writers', () => {
     await using old = job(bucket, 0, 1, 'job-0');
     await old.save({ version: 1, buffers: { a: bytes(1) } });
     await using young = job(bucket, 0, 1, 'job-1');
-    expect(await young.join()).toEqual({ epoch: 2, lineage: 1, tookOver: true });
+    expect(await young.join()).toEqual({ epoch: 2, lineage: 1, tookOver: true, runId: expect.any(String) });
     expect(await young.join()).toMatchObject({ epoch: 2 });
     expect(await failure(old.save({ version: 2, buffers: { a: bytes(2) } }))).toContain('Fenced');
     expect((await young.latest())?.version).toBe(1n);

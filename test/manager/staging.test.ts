@@ -3,6 +3,7 @@
  * original.
  */
 
+import { writeFileSync } from 'node:fs';
 import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -36,8 +37,11 @@ describe('a save with staging', () => {
       await writeFile(path, 'as it was', { mode: 0o640 });
       const { mode } = await stat(path);
       await using manager = open(newBucket(), { files: localFiles });
-      const staging = memoryStaging(() => writeFile(path, 'longer than it was'));
-      await manager.save({ version: 1, dir, staging });
+      const onProgress = ({ type }: ProgressEvent) => {
+        if (type === 'staged') writeFileSync(path, 'longer than it was');
+      };
+      await manager.save({ version: 1, dir, staging: memoryStaging(), onProgress });
+      expect((await stat(path)).size).toBe(18);
       const to = join(dir, 'restored');
       await manager.restore({ to });
       expect((await stat(join(to, 'weights'))).mode & 0o777).toBe(mode & 0o777);

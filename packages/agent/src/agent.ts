@@ -16,6 +16,7 @@ import {
 } from '@holdfast/core';
 import { openCheckpointManager, openStore } from '@holdfast/stores';
 import type { RestoreRequest, SaveView } from './api/shapes.ts';
+import { Changes } from './changes.ts';
 import type { Config } from './config.ts';
 import { Elections } from './elections.ts';
 import { Figures } from './figures.ts';
@@ -32,6 +33,11 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A trainer that the agent cannot see gets this long to open its connection. */
 const SILENT_MS = 10 * 60_000;
+/**
+ * A save waits this long for the other ranks of this machine to hand over theirs. Until then they
+ * copy, and need the cores more than an upload that cannot be committed without them.
+ */
+const COPY_WAIT_MS = 250;
 /** Ended restores that are still told about. */
 const RESTORES_KEPT = 64;
 
@@ -65,6 +71,7 @@ export class Agent {
   readonly #writers = new Map<string, Writer>();
   readonly #restores = new Map<string, RestoreJob>();
   readonly #newest = new Map<string, bigint>();
+  readonly #saveChanges = new Changes();
   readonly #startedMs = systemClock.monotonicMs();
   readonly #stopped = new AbortController();
   #isStopping = false;
@@ -145,6 +152,7 @@ export class Agent {
     const known = this.#writers.get(id);
     if (known) {
       known.assertCount(join.count);
+      known.assertRun(join.runId);
       // Now: it could end before the caller of this enters it.
       known.comeBack();
       return known;
@@ -156,11 +164,12 @@ export class Agent {
       place,
       stage: this.stage,
       rules: this.config,
-      open: async (files) => {
+      open: async (files, runId) => {
         const { attempt, life, index, count } = join;
         const retention = await this.#rulesOf(join, place);
-        return this.#open(join.uri, { files, attempt, life, writer: { index, count }, retention });
+        return this.#open(join.uri, { files, attempt, life, runId, writer: { index, count }, retention });
       },
+      mayBegin: (job) => this.#othersHaveCopied(join, job),
       onSave: (job) => this.#note(join.uri, job),
       onEnd: () => this.#writers.delete(id),
     });
@@ -263,6 +272,7 @@ export class Agent {
   async drain(untilMs: number): Promise<{ newest: readonly Newest[]; unfinished: SaveView[] }> {
     this.#isStopping = true;
     this.#throttle.setBytesPerSecondMax(null);
+    this.#saveChanges.note();
     for (const writer of this.writers) writer.hurry();
     // Parts of versions under way may still come.
     for (let jobs = this.#jobsUnderWay(); jobs.length > 0; jobs = this.#jobsUnderWay()) {
@@ -330,10 +340,21 @@ export class Agent {
     this.#logger.log('warn', what, { save, version: String(seal.version), error: String(lost) });
   }
 
+  async #othersHaveCopied({ uri, attempt }: WriterRecord, { facts, stopped }: SaveJob): Promise<void> {
+    const isDone = () =>
+      this.#isStopping ||
+      this.writers.every(
+        ({ join, isConnected, sealedVersion }) =>
+          !isConnected || join.uri !== uri || join.attempt !== attempt || sealedVersion >= facts.version,
+      );
+    await this.#saveChanges.until(isDone, systemClock.monotonicMs() + COPY_WAIT_MS, stopped);
+  }
+
   #note(uri: string, job: SaveJob): void {
     const { saveId, version } = job.facts;
     this.#logger.log('info', `save ${job.state}`, { save: saveId, run: uri, version: String(version) });
     this.figures.note(job);
+    this.#saveChanges.note();
     if (job.state === 'committed') {
       const newest = this.#newest.get(uri);
       if (newest === undefined || version > newest) this.#newest.set(uri, version);

@@ -27,7 +27,10 @@ test('a save that is cancelled while the agent closes leaves no record; the othe
     rules: { roots: [], owners: [] },
     open: async () => manager,
   };
-  const writer = new Writer({ ...parts, onSave: () => undefined, onEnd: () => undefined });
+  const writer = new Writer({
+    ...parts,
+    ...{ mayBegin: async () => undefined, onSave: () => undefined, onEnd: () => undefined },
+  });
   const begin = (version: number) =>
     writer.save({ saveId: `${version}`.repeat(32), version, files: [], sealed: true });
   const first = await begin(1);
@@ -55,7 +58,7 @@ test('a directory that another program removed is made again, also in a stage th
   const open = async () => ({}) as RunManager;
   const writer = new Writer({
     ...{ join: JOIN, place: 'p', stage, rules: { roots: [], owners: [] }, open },
-    ...{ onSave: () => undefined, onEnd: () => undefined },
+    ...{ mayBegin: async () => undefined, onSave: () => undefined, onEnd: () => undefined },
   });
   for (let count = 0; count < 5; count += 1) await writer.keepStage();
   expect(prepared).toEqual([false, false, true]);

@@ -5,6 +5,7 @@ import {
   CheckpointError,
   type CheckpointSummary,
   isCheckpointError,
+  isOfAnotherRun,
   type JoinResult,
   type LocalFiles,
   type RunManager,
@@ -14,6 +15,7 @@ import {
 } from '@holdfast/core';
 import { localFiles } from '@holdfast/local-files';
 import type { SaveRequest, SealRequest, WriterView } from './api/shapes.ts';
+import { ofFormerRun } from './former-run.ts';
 import { HeldSaves } from './saves/held-saves.ts';
 import { OpenedSources, type SourceRules } from './saves/open-sources.ts';
 import { type SaveHooks, SaveJob } from './saves/save-job.ts';
@@ -31,8 +33,13 @@ export interface WriterParts {
   readonly place: string;
   readonly stage: Stage;
   readonly rules: Pick<SourceRules, 'roots' | 'owners'>;
-  /** Opens the manager of the run, with files that only this writer's saves have. */
-  readonly open: (files: LocalFiles) => Promise<RunManager>;
+  /**
+   * Opens the manager of the run, with files that only this writer's saves have. `runId`: the
+   * manager must refuse another run.
+   */
+  readonly open: (files: LocalFiles, runId: string | undefined) => Promise<RunManager>;
+  /** Resolves when the job may begin to send. Never rejects. */
+  readonly mayBegin: (job: SaveJob) => Promise<void>;
   /** A save has changed. */
   readonly onSave: (job: SaveJob) => void;
   /** The writer has ended, and so have all its saves. */
@@ -56,6 +63,9 @@ export class Writer {
   #queue: Promise<void> = Promise.resolve();
   #isPrepared = false;
   #hasLeft = false;
+  #sealedVersion = -1n;
+  /** The run that its trainer has joined. */
+  #runId: string | undefined;
   #silentSinceMs = systemClock.monotonicMs();
   #isClosed = false;
   #ending: Promise<void> | undefined;
@@ -64,6 +74,7 @@ export class Writer {
     this.#parts = parts;
     this.join = parts.join;
     this.id = writerIdOf(parts.join);
+    this.#runId = parts.join.runId;
     this.#records = new SealRecords(parts.stage, this.id);
   }
 
@@ -74,6 +85,11 @@ export class Writer {
 
   get isConnected(): boolean {
     return this.#listeners.size > 0;
+  }
+
+  /** The version of the save that was sealed last; -1 if there was none. */
+  get sealedVersion(): bigint {
+    return this.#sealedVersion;
   }
 
   /** Set once it ends; resolves when nothing of it is left. */
@@ -99,7 +115,13 @@ export class Writer {
     throw new CheckpointError('WorldSizeMismatch', message);
   }
 
-  /** Enters the run. */
+  /** `Fenced`: the trainer has joined another run at this place. */
+  assertRun(runId: string | undefined): void {
+    if (runId !== undefined && this.#runId !== undefined && runId !== this.#runId)
+      throw ofFormerRun(this.join.uri);
+  }
+
+  /** Enters the run. `Fenced`: it is not the run that the trainer joined before. */
   async enter(): Promise<JoinResult & { latest: CheckpointSummary | null }> {
     this.comeBack();
     // The trainer may save from other memory. `Stage.view` and the log say what is wrong.
@@ -107,12 +129,20 @@ export class Writer {
     try {
       const manager = await this.#opened();
       const joined = await manager.join();
+      await this.#keepRun(joined.runId);
       const latest = await manager.latest();
       return { ...joined, latest: latest?.summary ?? null };
     } catch (error) {
       if (this.#saves.size === 0) await this.leave();
-      throw error;
+      throw isOfAnotherRun(error) ? ofFormerRun(this.join.uri, error) : error;
     }
+  }
+
+  /** Before a save is sealed, so that no later agent commits it to a run that was begun since. */
+  async #keepRun(runId: string): Promise<void> {
+    if (this.#runId === runId) return;
+    this.#runId = runId;
+    await this.#prepare().catch(() => undefined);
   }
 
   /** Opens the sources before it resolves. `Conflict`: the id was used for another save. */
@@ -293,7 +323,8 @@ export class Writer {
   }
 
   async #prepare(): Promise<void> {
-    await this.#parts.stage.prepare(this.id, this.join, this.#parts.place);
+    const join = { ...this.join, runId: this.#runId };
+    await this.#parts.stage.prepare(this.id, join, this.#parts.place);
     this.#isPrepared = true;
   }
 
@@ -367,6 +398,7 @@ export class Writer {
   }
 
   #start(job: SaveJob): void {
+    this.#sealedVersion = job.facts.version;
     job.seal();
     this.#enqueue(job);
     this.#held.note(job.facts.saveId);
@@ -391,6 +423,7 @@ export class Writer {
   async #run(job: SaveJob, earlier: readonly SaveJob[]): Promise<void> {
     try {
       await job.waitFor(earlier);
+      await this.#parts.mayBegin(job);
       await job.run(await this.#opened());
     } catch (error) {
       await job.fail(error);
@@ -399,10 +432,8 @@ export class Writer {
 
   #opened(): Promise<RunManager> {
     if (this.#manager !== undefined) return this.#manager;
-    const opening = this.#parts.open({
-      ...localFiles,
-      scan: async (saveId) => this.#job(saveId).found(),
-    });
+    const files = { ...localFiles, scan: async (saveId: string) => this.#job(saveId).found() };
+    const opening = this.#parts.open(files, this.#runId);
     this.#manager = opening;
     opening.catch(() => {
       this.#manager = undefined;

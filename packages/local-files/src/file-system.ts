@@ -35,6 +35,7 @@ import {
   rmdir,
   stat,
   statfs,
+  statSync,
   symlink,
   unlink,
   write,
@@ -166,6 +167,7 @@ export function scannedFileSystem(): FileSystem {
     ...diskFileSystem,
     open: async (path, flags, mode) => openSync(path, flags, mode),
     readlink: async (path) => readlinkSync(path),
+    stat: async (path) => statSync(path, { bigint: true }),
     read: async (descriptor, position) => {
       const { buffer, start, lengthBytes, offsetBytes } = position;
       if (lengthBytes > SMALL_READ_BYTES) return diskFileSystem.read(descriptor, position);

@@ -54,9 +54,14 @@ export async function scanDirectory(
       throw invalid(root, options.isExcluded ? 'holds no file that is not excluded' : 'holds no file');
     if (options.links === 'follow') places.sort(byName);
     const isOnDisk = fileSystem === nodeFileSystem && (await fileSystemAt(root)) === diskFileSystem;
-    const disk = isOnDisk ? stats.dev : undefined;
-    const files = await lookAt(fileSystem, places, { disk, check });
-    return { files, directories: await timesOf(fileSystem, directories.sort(byName), check) };
+    const seen = await lookAt(fileSystem, places, check);
+    const scanned = scannedFileSystem();
+    const quickest = ({ stats: { dev } }: SeenFile) => (isOnDisk && dev === stats.dev ? scanned : fileSystem);
+    return {
+      files: seen.map((each) => foundFile(each, quickest(each))),
+      directories: await timesOf(fileSystem, directories.sort(byName), check),
+      assertUnchanged: () => assertUnchanged(root, seen, { quickest, check }),
+    };
   } catch (error) {
     throw fileError(error, `read the directory ${root}`, { path: root });
   }
@@ -160,27 +165,59 @@ async function timesOf(
   return found;
 }
 
-/**
- * `disk`: files on this device are examined in place, because their metadata has just been read.
- */
-async function lookAt(
-  fileSystem: FileSystem,
-  places: readonly Place[],
-  { disk, check }: { disk: bigint | undefined; check: Check },
-): Promise<FoundFile[]> {
-  const files: FoundFile[] = [];
-  const scanned = scannedFileSystem();
-  const look = async ({ name, path, realPath }: Place): Promise<FoundFile> => {
-    const { dev, ino, size } = await fileSystem.lstat(path);
-    const quickest = dev === disk ? scanned : fileSystem;
-    const found = { realPath, dev, ino };
-    return { name, sizeBytes: Number(size), open: () => FileSource.open(path, quickest, { scanned: found }) };
-  };
+interface SeenFile {
+  readonly place: Place;
+  readonly stats: BigIntStats;
+}
+
+async function lookAt(fileSystem: FileSystem, places: readonly Place[], check: Check): Promise<SeenFile[]> {
+  const seen: SeenFile[] = [];
   for (let start = 0; start < places.length; start += STATS_AT_A_TIME) {
     check();
-    files.push(...(await Promise.all(places.slice(start, start + STATS_AT_A_TIME).map(look))));
+    const some = places.slice(start, start + STATS_AT_A_TIME);
+    const look = async (place: Place) => ({ place, stats: await fileSystem.lstat(place.path) });
+    seen.push(...(await Promise.all(some.map(look))));
   }
-  return files;
+  return seen;
+}
+
+function foundFile({ place: { name, path, realPath }, stats }: SeenFile, fileSystem: FileSystem): FoundFile {
+  const { dev, ino, size } = stats;
+  const scanned = { realPath, dev, ino };
+  return { name, sizeBytes: Number(size), open: () => FileSource.open(path, fileSystem, { scanned }) };
+}
+
+/**
+ * A directory may be replaced while its files are looked at or opened, by one or two renames that
+ * change no file. So each name, links included, must still lead to the file that the scan found.
+ */
+async function assertUnchanged(
+  root: string,
+  seen: readonly SeenFile[],
+  { quickest, check }: { quickest: (seen: SeenFile) => FileSystem; check: Check },
+): Promise<void> {
+  for (let start = 0; start < seen.length; start += STATS_AT_A_TIME) {
+    check();
+    const look = async (each: SeenFile) => {
+      const path = `${root}/${each.place.name}`;
+      const now = await quickest(each)
+        .stat(path)
+        .catch((error: unknown) => {
+          throw errnoOf(error) === 'ENOENT'
+            ? changed(path, 'is gone')
+            : fileError(error, `look at ${path}`, { path });
+        });
+      const { dev, ino, size, mtimeNs } = each.stats;
+      if (now.dev !== dev || now.ino !== ino) throw changed(path, 'is another file now');
+      if (now.size !== size || now.mtimeNs !== mtimeNs) throw changed(path, 'was written to');
+    };
+    await Promise.all(seen.slice(start, start + STATS_AT_A_TIME).map(look));
+  }
+}
+
+function changed(path: string, what: string): CheckpointError {
+  const message = `${path} ${what} since its directory was read`;
+  return new CheckpointError('SourceChanged', message, { context: { path } });
 }
 
 function invalid(path: string, what: string): CheckpointError {

@@ -1,7 +1,7 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { CheckpointError, type RandomSource } from '@holdfast/core/contract';
 import { DirectFile } from './direct-file.ts';
-import { fileError } from './errno.ts';
+import { errnoOf, fileError } from './errno.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { millisecondsOf } from './mtime.ts';
 
@@ -40,16 +40,18 @@ export class FileSource implements RandomSource {
   readonly mtimeMs: number;
   readonly mayHideChanges: boolean;
   readonly #file: DirectFile;
+  readonly #fileSystem: FileSystem;
   readonly #opened: BigIntStats;
   readonly #mayBeRemoved: boolean;
 
   private constructor(
     path: string,
-    file: DirectFile,
+    { file, fileSystem }: { file: DirectFile; fileSystem: FileSystem },
     opened: BigIntStats,
     { mayHideChanges, mayBeRemoved }: { mayHideChanges: boolean; mayBeRemoved: boolean },
   ) {
     this.path = path;
+    this.#fileSystem = fileSystem;
     this.#mayBeRemoved = mayBeRemoved;
     this.mayHideChanges = mayHideChanges;
     this.#file = file;
@@ -80,7 +82,7 @@ export class FileSource implements RandomSource {
         if (scanned && !(await isWhere(scanned, file, stats))) throw movedAway(path);
         if (stats.size === 0n) await assertEmpty(path, file);
         const mayHideChanges = !(await willTell(file, stats, nowMs()));
-        return new FileSource(path, file, stats, { mayHideChanges, mayBeRemoved });
+        return new FileSource(path, { file, fileSystem }, stats, { mayHideChanges, mayBeRemoved });
       } catch (error) {
         await file.close();
         throw error;
@@ -128,6 +130,15 @@ export class FileSource implements RandomSource {
     }
   }
 
+  /** Whether a path leads to this very file now. False if it leads nowhere. */
+  async isAt(path: string): Promise<boolean> {
+    const now = await this.#fileSystem.stat(path).catch((error: unknown) => {
+      if (['ENOENT', 'ENOTDIR'].includes(errnoOf(error) ?? '')) return null;
+      throw fileError(error, `look at ${path}`, { path });
+    });
+    return now?.dev === this.#opened.dev && now.ino === this.#opened.ino;
+  }
+
   /**
    * Writes the file out, and compares it with its state when it was opened. After that, the times
    * show also a write through a shared mapping, on file systems whose times show such writes at
@@ -173,15 +184,15 @@ async function willTell(file: DirectFile, opened: BigIntStats, nowMs: number): P
 }
 
 /**
- * A directory above may have become a link since the scan, or during it. O_NOFOLLOW does not detect
- * that. So the path of the open file is compared. If the system does not report the path, the file
- * must be the same inode.
+ * It must be the file that the scan found. A directory above may have become a link since the scan,
+ * or during it. O_NOFOLLOW does not detect that, so the path of the open file is compared if the
+ * system reports it.
  */
 async function isWhere(scanned: ScannedFile, file: DirectFile, stats: BigIntStats): Promise<boolean> {
+  if (stats.dev !== scanned.dev || stats.ino !== scanned.ino) return false;
   const place = await file.place();
-  if (place === null) return stats.dev === scanned.dev && stats.ino === scanned.ino;
   // The file may have lost its name since it was opened; proc_pid_fd(5) describes the link then.
-  return place === scanned.realPath || place === `${scanned.realPath} (deleted)`;
+  return place === null || place === scanned.realPath || place === `${scanned.realPath} (deleted)`;
 }
 
 /** Files of /proc and of similar file systems say that they are empty, and have bytes. */
@@ -199,7 +210,7 @@ async function assertEmpty(path: string, file: DirectFile): Promise<void> {
 }
 
 function movedAway(path: string): CheckpointError {
-  const message = `${path} no longer leads to where it led when its directory was read; links are not followed`;
+  const message = `${path} no longer leads to the file that it led to when its directory was read`;
   return new CheckpointError('SourceChanged', message, { context: { path } });
 }
 

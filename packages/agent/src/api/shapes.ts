@@ -88,6 +88,14 @@ export const joinRequest = z.strictObject({
     .optional()
     .describe('pid, start in ticks, PID namespace and boot id of the trainer, with dashes between them'),
   clientVersion: z.string().max(64).optional(),
+  runId: z
+    .string()
+    .min(1)
+    .max(256)
+    .optional()
+    .describe(
+      'as the answer to the first join of this life gave it: then a run that was begun again at the URI is refused (Fenced)',
+    ),
   retention: z
     .record(z.string(), z.unknown())
     .optional()
@@ -300,6 +308,7 @@ export const joined = z.object({
   epoch: z.int(),
   lineage: z.int(),
   tookOver: z.boolean(),
+  runId: z.string().describe('of the run at the URI: one that is begun again there has another id'),
   latest: summary.nullable(),
   stage,
   limits: z.object({ bodyBytesMax: z.int(), filesMax: z.int(), waitMsMax: z.int() }),

@@ -2,13 +2,14 @@
 
 import { CheckpointError, type RunManager, toCheckpointError, toVersion } from '@holdfast/core';
 import type { RestoreRequest, RestoreView } from '../api/shapes.ts';
+import { Changes } from '../changes.ts';
 import { problemOf } from '../problem.ts';
-import { sleepUntil } from '../sleep-until.ts';
 import { restoreShards } from './restore-shards.ts';
 
 export class RestoreJob {
   readonly request: RestoreRequest;
   readonly #stop = new AbortController();
+  readonly #changes = new Changes();
   #view: RestoreView;
   #ended: Promise<void> = Promise.resolve();
   #isLeftToNext = false;
@@ -40,16 +41,15 @@ export class RestoreJob {
 
   /** `use`: gives the manager of the run as long as the work takes. */
   start(use: (work: (manager: RunManager) => Promise<void>) => Promise<void>): void {
-    this.#ended = use((manager) => this.#run(manager)).catch((error: unknown) => {
-      this.#view = { ...this.#view, state: 'failed', error: problemOf(error) };
-    });
+    this.#ended = use((manager) => this.#run(manager))
+      .catch((error: unknown) => {
+        this.#view = { ...this.#view, state: 'failed', error: problemOf(error) };
+      })
+      .finally(() => this.#changes.note());
   }
 
   async waitUntil(untilMs: number, signal: AbortSignal): Promise<void> {
-    const enough = new AbortController();
-    const sleeping = sleepUntil(untilMs, AbortSignal.any([signal, enough.signal]));
-    await Promise.race([this.#ended, sleeping]);
-    enough.abort();
+    await this.#changes.until(() => !this.isUnderWay, untilMs, signal);
   }
 
   async cancel(): Promise<void> {

@@ -1,4 +1,12 @@
-import { mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,6 +36,54 @@ test('a file in a directory that took the name of the held one is not opened', a
     await expect(sources().add(files)).rejects.toMatchObject({ code: 'Denied', message: /leads elsewhere/ });
   } finally {
     await handle.close();
+    rmSync(parent, { recursive: true, force: true });
+  }
+});
+
+test.each([
+  ['replaced', (at: string) => renameSync(join(at, 'ckpt'), join(at, 'old'))],
+  ['replaced behind a link', (at: string) => rmSync(join(at, 'latest'))],
+])('a directory that is %s between two of its files is refused', async (_, giveUp) => {
+  const parent = realpathSync(mkdtempSync(join(tmpdir(), 'holdfast-sources-')));
+  const sources = new OpenedSources({
+    ...{ stage: join(parent, 'stage'), roots: [parent], owners: [process.getuid?.() ?? 0], life: '' },
+    inStage: (work) => work(parent),
+  });
+  for (const [state, text] of [
+    ['ckpt', 'old'],
+    ['next', 'new'],
+  ] as const) {
+    mkdirSync(join(parent, state));
+    for (const name of ['a', 'b']) writeFileSync(join(parent, state, name), text);
+  }
+  const isLink = _ !== 'replaced';
+  const directory = join(parent, isLink ? 'latest' : 'ckpt');
+  if (isLink) symlinkSync('ckpt', directory);
+  let isReplaced = false;
+  const replace = () => {
+    if (isReplaced) return;
+    isReplaced = true;
+    giveUp(parent);
+    if (isLink) symlinkSync('next', directory);
+    else renameSync(join(parent, 'next'), directory);
+  };
+  const second = {
+    // The agent reads the path when it opens the file.
+    get path() {
+      replace();
+      return join(directory, 'b');
+    },
+  };
+  try {
+    await expect(
+      sources.add([
+        { name: 'a', source: { path: join(directory, 'a') } },
+        { name: 'b', source: second },
+      ]),
+    ).rejects.toMatchObject({ code: 'SourceChanged', message: /ckpt\/a|latest\/a/ });
+    expect(isReplaced).toBe(true);
+  } finally {
+    await sources.close();
     rmSync(parent, { recursive: true, force: true });
   }
 });

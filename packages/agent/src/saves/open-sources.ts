@@ -71,7 +71,7 @@ export class OpenedSources {
    * All or none. Resolves to the files, each of the trainer's own with its state, by which another
    * agent sees that it has changed since. Staged files only their trainer writes.
    * `InvalidArgument`, `Denied`, `NotFound`: names the file. `SourceChanged`: it is not in the
-   * given state. `Aborted`: closed meanwhile.
+   * given state, or it lost its path before all were opened. `Aborted`: closed meanwhile.
    */
   async add(files: readonly SourceFile[]): Promise<SourceFile[]> {
     const opened = new Map<string, OpenedFile>();
@@ -79,6 +79,7 @@ export class OpenedSources {
       if (this.#files.has(name) || opened.has(name)) throw twice(name);
       opened.set(name, await this.#open(name, source));
     }
+    await assertStillThere(files, opened);
     if (this.#isClosed) {
       await this.close();
       throw new CheckpointError('Aborted', 'the save has ended');
@@ -240,6 +241,20 @@ export class OpenedSources {
 
   #assertOwner(path: string, uid: number): void {
     if (!this.#rules.owners.includes(uid)) throw denied(path, `belongs to user ${uid}`);
+  }
+}
+
+/**
+ * A directory may be replaced by another one while its files are opened, or a link above them may
+ * be changed. Each path must still lead to its file when all are open.
+ */
+async function assertStillThere(
+  files: readonly SourceFile[],
+  opened: ReadonlyMap<string, OpenedFile>,
+): Promise<void> {
+  for (const { name, source } of files) {
+    const own = opened.get(name)?.own;
+    if (own && 'path' in source && !(await own.isAt(source.path))) throw changedSince(source.path);
   }
 }
 

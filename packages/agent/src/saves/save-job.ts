@@ -5,6 +5,7 @@ import {
   type CheckpointId,
   type FoundTree,
   isCheckpointError,
+  isOfAnotherRun,
   type ProgressEvent,
   type RunManager,
   SETTINGS,
@@ -12,8 +13,9 @@ import {
   toCheckpointError,
 } from '@holdfast/core/contract';
 import type { SaveView, SourceFile } from '../api/shapes.ts';
+import { Changes } from '../changes.ts';
+import { ofFormerRun } from '../former-run.ts';
 import { problemOf } from '../problem.ts';
-import { sleepUntil } from '../sleep-until.ts';
 import type { SaveCommit } from '../staging/stage.ts';
 import type { OpenedSources } from './open-sources.ts';
 import { settle } from './settle.ts';
@@ -74,7 +76,7 @@ export class SaveJob {
   directories: readonly string[];
   readonly #hooks: SaveHooks;
   readonly #stop = new AbortController();
-  readonly #waiting = new Set<() => void>();
+  readonly #changes = new Changes();
   readonly #begunMs = systemClock.monotonicMs();
   readonly #waitsForOthers = Promise.withResolvers<void>();
   #running: Promise<void> = Promise.resolve();
@@ -176,6 +178,11 @@ export class SaveJob {
     this.#forget();
   }
 
+  /** Fires when it is cancelled or left to the next agent. */
+  get stopped(): AbortSignal {
+    return this.#stop.signal;
+  }
+
   /** Resolves when these have ended, when it is stopped, or when its own time is over. */
   async waitFor(earlier: readonly SaveJob[]): Promise<void> {
     const leftMs = this.#leftMs() ?? WAIT_MS_MAX;
@@ -257,15 +264,7 @@ export class SaveJob {
   async reached(goal: SaveGoal, untilMs: number, signal?: AbortSignal): Promise<void> {
     const isReached = () =>
       this.hasEnded || PROGRESS.indexOf(this.#state) >= PROGRESS.indexOf(REACHED_AT[goal]);
-    if (isReached()) return;
-    const enough = new AbortController();
-    const check = () => isReached() && enough.abort();
-    this.#waiting.add(check);
-    try {
-      await sleepUntil(untilMs, signal ? AbortSignal.any([signal, enough.signal]) : enough.signal);
-    } finally {
-      this.#waiting.delete(check);
-    }
+    await this.#changes.until(isReached, untilMs, signal);
   }
 
   view(): SaveView {
@@ -351,7 +350,7 @@ export class SaveJob {
   /** Finds out what an unanswered decision came to before the writer saves again. */
   async #failed(error: unknown, manager: RunManager): Promise<void> {
     if (this.#isLeftToNext) return;
-    const failure = toCheckpointError(error);
+    const failure = isOfAnotherRun(error) ? ofFormerRun(manager.uri, error) : toCheckpointError(error);
     if (!isCheckpointError(failure, 'OutcomeUnknown')) {
       await this.#endWith(this.#overdue ?? failure);
       return;
@@ -386,7 +385,7 @@ export class SaveJob {
     this.#state = state;
     if (this.hasEnded) this.#forget();
     this.#hooks.onChange(this);
-    for (const check of [...this.#waiting]) check();
+    this.#changes.note();
   }
 
   /** Ended saves are told for long, and their files are many. */

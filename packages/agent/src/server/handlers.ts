@@ -81,10 +81,10 @@ const WRITER_CALLS = {
   join: async (agent, { body }) => {
     const join = body as Join;
     const writer = await agent.join(join);
-    const { epoch, lineage, tookOver, latest } = await writer.enter();
+    const { epoch, lineage, tookOver, runId, latest } = await writer.enter();
     return {
       writerId: writer.id,
-      ...{ epoch, lineage, tookOver },
+      ...{ epoch, lineage, tookOver, runId },
       latest: latest && summaryOf(latest),
       stage: await agent.stage.view(writer.id),
       limits: { bodyBytesMax: BODY_BYTES_MAX, filesMax: FILES_MAX, waitMsMax: WAIT_MS_MAX },

@@ -114,7 +114,8 @@ export const ERROR_CODES = {
   SourceChanged: {
     status: 'permanent',
     exitCode: 75,
-    advice: 'Save again when nothing writes to the source.',
+    advice:
+      'Save again when nothing writes to the source. Exclude a file that is always written to, such as a log.',
   },
   Stale: {
     status: 'permanent',

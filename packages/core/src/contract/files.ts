@@ -66,6 +66,13 @@ export interface FoundTree {
   readonly files: readonly FoundFile[];
   /** Directories below which nothing was found, sorted likewise. */
   readonly directories: readonly FoundDirectory[];
+  /**
+   * `SourceChanged` if a name of `files` now leads to another file than when the directory was
+   * read, to a file that was written to since, or to none. So what was read is the directory of one
+   * moment. Call it after the last read of the last file. Cost: one look at each file. Absent: not
+   * known, or not wanted.
+   */
+  assertUnchanged?(): Promise<void>;
 }
 
 export interface FoundDirectory {

@@ -93,6 +93,10 @@ export const life: Rule = rule(
   (value) => typeof value === 'string' && lifeProblem(value) === null && value !== 'parent',
   `${LIFE_ACCEPTED}, and not "parent"`,
 );
+export const runId: Rule = rule(
+  (value) => typeof value === 'string' && value.trim() !== '' && value.length <= 256,
+  'the id of a run, 1 to 256 characters, not only spaces',
+);
 /** Accepts any value. `capture.ts` and `rollback.ts` check it together with other options. */
 const checkedThere: Rule = () => undefined;
 const isTarget = (value: unknown) => typeof (value as { publish?: unknown } | null)?.publish === 'function';

@@ -97,7 +97,7 @@ export function openWithLimits(options: CheckpointManagerOptions, recordLimits: 
   };
   const run: RunContext = {
     ...runParts,
-    catalog: new Catalog(runParts),
+    catalog: new Catalog(runParts, options.runId),
     rules: { brought: retention === undefined ? undefined : toPolicyRecord(retention), written: undefined },
     retention: new BackgroundRetention(),
     openFiles: new Set(),
@@ -136,8 +136,8 @@ class Manager implements RunManager {
   async join(options: JoinOptions = {}): Promise<JoinResult> {
     const bounded = this.#calls.bounded(options, CALL_RULES.join);
     const membership = await this.#writers.join(bounded.writer, bounded);
-    const { epoch, lineage, tookOver } = membership;
-    return { epoch, lineage, tookOver };
+    const { epoch, lineage, tookOver, runId } = membership;
+    return { epoch, lineage, tookOver, runId };
   }
 
   async create(version?: VersionInput, options: CallOptions = {}): Promise<Checkpoint> {

@@ -21,7 +21,7 @@ import type { RetentionPolicy } from '../contract/retention.ts';
 import type { Settings } from '../contract/settings.ts';
 import type { Throttle } from '../contract/throttle.ts';
 import type { TransferMemory } from '../contract/transfer-memory.ts';
-import { attempt, dedupe, life, writer } from './call-rules.ts';
+import { attempt, dedupe, life, runId, writer } from './call-rules.ts';
 import type { BeforeFirstSave } from './run/index.ts';
 
 export interface CheckpointManagerOptions {
@@ -42,6 +42,14 @@ export interface CheckpointManagerOptions {
    * own.
    */
   life?: string | undefined;
+  /**
+   * Works only with the run of this id, which `join` has returned: for a process that continues
+   * what another one began. If the run was removed and begun again since then, or its catalog was
+   * rebuilt, calls are `Corrupt` (see `isOfAnotherRun`). If it was only removed, they are
+   * `StoreRegressed`, and no run is begun. 1 to 256 characters. Default: the run that is there, or a
+   * new one.
+   */
+  runId?: string | undefined;
   /** Default: writer 0 of 1. */
   writer?: WriterPosition | undefined;
   settings?: Partial<Settings> | undefined;
@@ -85,6 +93,7 @@ export const OPENING: Rules<CheckpointManagerOptions> = {
   files: optional(having('scan', 'openSource', 'openTarget')),
   attempt: optional(attempt),
   life: optional(life),
+  runId: optional(runId),
   writer: optional(writer),
   settings: () => undefined,
   retention: () => undefined,

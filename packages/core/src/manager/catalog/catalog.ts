@@ -59,7 +59,7 @@ interface SeenEntry {
 
 export class Catalog {
   readonly #run: RunParts;
-  #seen: SeenEntry = { head: EMPTY_HEAD, etag: undefined };
+  #seen: SeenEntry;
   #storeTimeMs = 0;
   /** The entries of the last listing. */
   #listed: readonly ListedEntry[] = [];
@@ -69,8 +69,10 @@ export class Catalog {
   readonly #row: CatalogRow;
   #pruning: Promise<void> = Promise.resolve();
 
-  constructor(run: RunParts) {
+  /** `runId`: the only run that may be here. Default: the one that is found first. */
+  constructor(run: RunParts, runId = '') {
     this.#run = run;
+    this.#seen = { head: { ...EMPTY_HEAD, runId }, etag: undefined };
     // A changed name of the newest entry would make an older one the latest.
     this.#entries = new DoubtfulNames(run, catalogPrefix, parseCatalogKey);
     this.#pages = new PageReader(run);
@@ -163,6 +165,7 @@ export class Catalog {
       const seqs = listed.map(({ seq }) => seq);
       const highest = highestOf(seqs);
       await this.#assertSeenKept(seen, listed, signal);
+      if (highest === 0) this.#assertMayBeEmpty();
       if (highest === seen.head.seq) return seen.head;
       const entry = await withDamagedPart('newest', this.entry(highest, signal));
       if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry, listed);
@@ -205,6 +208,16 @@ export class Catalog {
     if (entry.entryId !== entryId) throw this.#row.replaced(seq);
     // The same bytes were written again, as by a restore from a backup.
     if (this.#seen === seen) this.#seen = { ...seen, etag };
+  }
+
+  /** `StoreRegressed`: this manager is for a run that was begun, so there is an entry of it. */
+  #assertMayBeEmpty(): void {
+    const { runId } = this.seen;
+    if (runId === '') return;
+    const advice = ['if the run was removed on purpose, open a new manager: it begins a new run'];
+    throw new CheckpointError('StoreRegressed', `run ${runId} is no longer here: its catalog is empty`, {
+      context: { store: this.#run.store.uri, advice },
+    });
   }
 
   /** One entry by number. `null`: it does not exist (pruned, or never written). */

@@ -11,7 +11,7 @@ import { totalBytes } from '../../plan/stored-file.ts';
 import { machineTimeMs } from '../records/index.ts';
 import type { RunContext } from '../run/index.ts';
 import { hookError, whilePaused } from './pause.ts';
-import type { NamedSource } from './sources.ts';
+import type { NamedSource, Sources } from './sources.ts';
 
 const PAUSE_TIMEOUT_MS = 60_000;
 const RECORDED = { paused: 'PAUSED', polluted: 'POLLUTED' } as const satisfies Record<Consistency, string>;
@@ -41,13 +41,19 @@ export function checkCapture(options: ConsistencyOptions, version: bigint | unde
 export class Capture {
   readonly #run: RunContext;
   readonly #options: CaptureOptions;
+  readonly #assertUnchanged: Sources['assertUnchanged'];
   #sources: readonly NamedSource[];
   #stage: Stage | undefined;
   #moment: { readonly stateVersion: bigint | undefined; readonly atMs: number } | undefined;
 
-  constructor(run: RunContext, sources: readonly NamedSource[], options: CaptureOptions) {
+  constructor(
+    run: RunContext,
+    { files, assertUnchanged }: Pick<Sources, 'files' | 'assertUnchanged'>,
+    options: CaptureOptions,
+  ) {
     this.#run = run;
-    this.#sources = sources;
+    this.#sources = files;
+    this.#assertUnchanged = assertUnchanged;
     this.#options = options;
   }
 
@@ -65,6 +71,8 @@ export class Capture {
     if (!staging) return;
     await this.#take('copying the files', version, async (signal) => {
       this.#stage = await staging.stage(this.#sources.map(stagingSource), { signal });
+      // Before training is told that it may go on.
+      await this.#assertUnchanged?.();
       this.#sources = copiedSources(this.#sources, this.#stage.copies);
       onProgress?.({ type: 'staged', sizeBytes: totalBytes(this.#sources) });
     });
@@ -76,7 +84,11 @@ export class Capture {
     work: (sources: readonly NamedSource[], signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     if (!this.#stage) {
-      return this.#take('sending the files', version, (signal) => work(this.#sources, signal));
+      return this.#take('sending the files', version, async (signal) => {
+        const result = await work(this.#sources, signal);
+        await this.#assertUnchanged?.();
+        return result;
+      });
     }
     assertSameVersion(this.#options.consistency, this.#moment?.stateVersion, version);
     const result = await work(this.#sources, this.#options.signal);

@@ -42,8 +42,9 @@ export async function save(
   checkCapture(options, version);
   assertVersionNamed(version, writer);
   writers.attempt(writer);
-  const { files, directories } = await resolveSources(run, options);
-  const capture = new Capture(run, files, options);
+  const sources = await resolveSources(run, options);
+  const { directories } = sources;
+  const capture = new Capture(run, sources, options);
   try {
     if (options.staging)
       await run.meter.measure('stage', { uri: run.store.uri, version, writer }, () => capture.stage(version));

@@ -29,6 +29,8 @@ export interface Sources {
   readonly files: readonly NamedSource[];
   /** Empty directories. */
   readonly directories: readonly DirectoryRecord[];
+  /** As of `FoundTree`. */
+  readonly assertUnchanged?: (() => Promise<void>) | undefined;
 }
 
 /** Names and sizes of what is to be saved. Checks the names. */
@@ -54,7 +56,11 @@ export async function resolveSources(run: RunContext, options: SaveOptions): Pro
       directories.map(({ name }) => name),
     );
     const named = found.files.map((file) => ({ name: file.name, sizeBytes: file.sizeBytes, source: file }));
-    return { files: named, directories };
+    return {
+      files: named,
+      directories,
+      assertUnchanged: () => found.assertUnchanged?.() ?? Promise.resolve(),
+    };
   }
   const sources = Object.entries<SaveSource>(files ?? buffers ?? {});
   checkFileCount(sources.length);
