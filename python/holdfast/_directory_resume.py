@@ -178,7 +178,7 @@ def _remove_old(directory: str, restored: str, naming: Naming) -> None:
             path = os.path.join(directory, name)
             aside, noted = naming.aside.match(name), naming.note.match(name)
             if aside is not None and aside[1] != restored:
-                shutil.rmtree(path, ignore_errors=True)
+                _remove(path)
             elif noted is not None and not os.path.lexists(os.path.join(directory, noted[1])):
                 with suppress(FileNotFoundError):
                     os.unlink(path)
@@ -189,9 +189,22 @@ def _restore(run: Optional[Run], version: int, target: str) -> None:
     os.makedirs(os.path.dirname(target), exist_ok=True)
     try:
         run.restore(target, version, replace=True)
-    except TargetExists:
+    except TargetExists as error:
         # The trainer has written it, and may have been killed meanwhile.
         before = f"{target}{_ASIDE}"
-        shutil.rmtree(before, ignore_errors=True)
-        os.rename(target, before)
+        _remove(before)
+        try:
+            os.rename(target, before)
+        except OSError as problem:
+            message = f"{error.message}; it cannot be renamed to {before}: {problem.strerror}"
+            raise TargetExists(message, error.details) from problem
         run.restore(target, version)
+
+
+def _remove(path: str) -> None:
+    """What a resume has renamed: a directory, or a link to one, whose target stays."""
+    with suppress(OSError):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,6 +36,20 @@ class Restarts(RealAgentCase):
         self.agent.start()
         run.save(2, buffers={"a": b"2"}).wait()
         self.assertEqual([one.version for one in run.versions()], [2, 1])
+
+    def test_a_run_that_was_begun_again_while_no_agent_ran_is_not_that_of_its_trainer(self) -> None:
+        former = self.connect(attempt="former")
+        former.save(1, buffers={"a": b"1"}).wait()
+        self.agent.kill()
+        shutil.rmtree(self.uri.removeprefix("file://"))
+        self.agent.start()
+        new = self.connect(attempt="new")
+        self.assertIsNone(new.latest())
+        new.save(1, buffers={"a": b"new"}).wait()
+        with self.assertRaisesRegex(holdfast.Fenced, "not the one that this trainer joined"):
+            former.save(3000, buffers={"a": b"3000"}).wait()
+        new.save(2, buffers={"a": b"new"}).wait()
+        self.assertEqual([one.version for one in new.versions()], [2, 1])
 
     def test_calls_of_a_frozen_agent_end_in_time(self) -> None:
         run = self.connect()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from typing import Any
+from unittest import mock
 
 from holdfast.directories import DirectoryCheckpoints
-from holdfast.errors import Conflict, InvalidArgument, NotFound
+from holdfast.errors import Conflict, InvalidArgument, NotFound, TargetExists
 
 from ..real_agent import RealAgentCase
 
@@ -42,6 +44,32 @@ class Directories(RealAgentCase):
                 self.assertEqual(file.read(), content)
         names = sorted(name for name in os.listdir(self.directory) if not name.startswith("."))
         self.assertEqual(names, ["global_step0007", "global_step0007.before-resume", "latest", "number"])
+
+    def test_a_link_that_was_put_aside_is_in_the_way_of_no_later_resume(self) -> None:
+        with self.checkpoints() as made:
+            self.write(made, 7, "saved")
+            made.save(7)
+        elsewhere = self.path("on-another-disk")
+        os.rename(made.path(7), elsewhere)
+        os.symlink(elsewhere, made.path(7))
+        for _ in range(3):
+            # The trainer is killed while it writes.
+            self.write(made, 7, "torn")
+            with open(os.path.join(made.path(7), "more"), "wb"):
+                pass
+            self.assertEqual(made.resume(), 7)
+            self.assertEqual(os.listdir(made.path(7)), ["file"])
+        self.assertEqual(sorted(os.listdir(elsewhere)), ["file", "more"])
+        self.assertFalse(os.path.islink(f"{made.path(7)}.before-resume"))
+
+    def test_a_directory_that_cannot_be_put_aside_is_named(self) -> None:
+        with self.checkpoints() as made:
+            self.write(made, 7, "saved")
+            made.save(7)
+        self.write(made, 7, "torn")
+        with mock.patch("os.rename", side_effect=OSError(errno.EROFS, "Read-only file system")):
+            with self.assertRaisesRegex(TargetExists, "before-resume: Read-only file system"):
+                made.resume()
 
     def test_a_save_that_fails_is_raised_by_the_next_call(self) -> None:
         made = self.checkpoints()
