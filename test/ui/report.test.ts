@@ -1,6 +1,6 @@
 /** `holdfast report`: the page of a run as one file. */
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { systemClock } from '@holdfast/core/contract';
@@ -61,8 +61,24 @@ test('the command writes a new file, and refuses one that exists, a run that doe
   });
   expect(html).toContain('"versionCount":1');
   const again = await holdfast(['report', place.uri, '--out', out]);
-  expect(again.code).not.toBe(0);
-  expect(again.stderr).toContain('report.html');
+  expect(again.code).toBe(7);
+  expect(again.stderr).toContain('report.html exists');
   expect((await holdfast(['report', `${place.uri}-other`, '--out', place.path('b.html')])).code).toBe(6);
   expect((await holdfast(['report', place.uri])).code).toBe(2);
+});
+
+test('the command writes nothing into a run, also not through a link', async () => {
+  const place = await newCommandPlace();
+  await asAttempt(place.uri, 'job', (run) =>
+    run.save({ version: 1, buffers: { a: Uint8Array.of(1) } }).then(() => undefined),
+  );
+  symlinkSync(place.runDirectory, place.path('link'));
+  for (const out of ['run/report.html', 'link/catalog/00000000000000000099.json']) {
+    const refused = await holdfast(['report', place.uri, '--out', place.path(out)]);
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      expect.stringContaining('nothing else may be written'),
+    ]);
+    expect(existsSync(place.path(out))).toBe(false);
+  }
 });

@@ -11,6 +11,7 @@ import { askedOf } from './ask-once-more.ts';
 import type { Call, Command, CommandResult, Subject } from './command.ts';
 import { json, noColor, progress, quiet, storeModule, verbose } from './common-options.ts';
 import type { Ask } from './confirm.ts';
+import { assertArgumentsDecoded, assertWorkingDirectoryDecoded } from './decoded.ts';
 import { canRedraw, optionFromEnvironment, wantsColor } from './env.ts';
 import type { Interrupt } from './interrupt.ts';
 import { type JsonObject, jsonError, jsonVersion } from './json.ts';
@@ -52,12 +53,14 @@ export interface Surroundings {
 export async function runCli(argv: readonly string[], surroundings: Surroundings): Promise<number> {
   const { env, stdout } = surroundings;
   try {
+    assertArgumentsDecoded(argv);
     const parsed = parseCommandLine(argv, env, surroundings.programVersion);
     if (parsed.kind === 'text') {
       if (mannersOfRaw(argv, surroundings).isJson) printJson(stdout, { text: parsed.text });
       else stdout.write(parsed.text);
       return 0;
     }
+    assertWorkingDirectoryDecoded();
     return await runCommand(parsed.command, parsed.operands, parsed.values, surroundings);
   } catch (error) {
     const manners = mannersOfRaw(argv, surroundings);

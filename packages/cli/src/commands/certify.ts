@@ -5,7 +5,6 @@ import {
   certificateJson,
   certificateVerdict,
 } from '../certify/certificate.ts';
-import { assertWritable, type CertificateFile, writeCertificate } from '../certify/certificate-file.ts';
 import type { CertifyOptions } from '../certify/certify-store.ts';
 import { groupText, promiseText, verdictText } from '../certify/certify-text.ts';
 import type { CheckResult } from '../certify/suite.ts';
@@ -18,6 +17,7 @@ import { watchChecks } from '../doctor/watch-checks.ts';
 import { printable } from '../format.ts';
 import { takeUriFirst } from '../operands.ts';
 import { flag, value } from '../option.ts';
+import { assertWritable, type TextFile, writeTextFile } from '../text-file.ts';
 import { parsePath } from '../values.ts';
 
 const TIMEOUT_MS = 10 * 60_000;
@@ -75,7 +75,7 @@ async function runCertify(call: Call): Promise<CommandResult> {
   return conclude(certificate, file, call);
 }
 
-function fileOf(call: Call): CertificateFile | null {
+function fileOf(call: Call): TextFile | null {
   const path = call.get(output);
   return path === undefined ? null : { path, replaces: call.get(replace) ?? false };
 }
@@ -119,13 +119,9 @@ async function showing(
 }
 
 /** Writes the certificate whatever its verdict. */
-async function conclude(
-  certificate: Certificate,
-  file: CertificateFile | null,
-  call: Call,
-): Promise<CommandResult> {
+async function conclude(certificate: Certificate, file: TextFile | null, call: Call): Promise<CommandResult> {
   const json = certificateJson(certificate);
-  if (file !== null) await writeCertificate(file, `${JSON.stringify(json, null, 2)}\n`);
+  if (file !== null) await writeTextFile(file, `${JSON.stringify(json, null, 2)}\n`);
   const verdict = certificateVerdict(certificate);
   const error = certificateError(certificate);
   const unprinted = call.get(quiet) ? failures(certificate, call) : [];

@@ -1,10 +1,10 @@
-import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { formatBytes, printable } from '../format.ts';
 import { requireRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { value } from '../option.ts';
+import { assertWritable, writeTextFile } from '../text-file.ts';
 import { usageError } from '../usage-error.ts';
 import { parsePath } from '../values.ts';
 
@@ -29,16 +29,15 @@ async function runReport(call: Call): Promise<CommandResult> {
   if (given === undefined)
     throw usageError('report needs --out', [`usage: holdfast report ${call.command.operands} [options]`]);
   const path = resolve(given);
+  const file = { path, replaces: false };
+  await assertWritable(file);
   const { readPage, reportOf } = await import('@holdfast/ui');
   const { clock, programVersion, signal } = call;
   const html = await withRun(call, { uri }, async (manager) => {
     await requireRun(manager, uri, call);
     return reportOf(manager, { uri, page: await readPage(), programVersion, clock, signal });
   });
-  await writeFile(path, html, { flag: 'wx' }).catch(async (error: unknown) => {
-    const { fileError } = await import('@holdfast/local-files');
-    throw fileError(error, `write ${path}`, { path });
-  });
+  await writeTextFile(file, html);
   const sizeBytes = Buffer.byteLength(html);
   return {
     text: `${call.style('green', 'written')}  ${printable(path)}   ${formatBytes(sizeBytes)}`,

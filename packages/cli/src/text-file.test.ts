@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { assertWritable, writeCertificate } from './certificate-file.ts';
+import { assertWritable, writeTextFile } from './text-file.ts';
 
 async function newDirectory(): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-certificate-'));
@@ -15,7 +15,7 @@ describe('the file of a certificate', () => {
     const directory = await newDirectory();
     const file = { path: join(directory, 'c.json'), replaces: false };
     await assertWritable(file);
-    await writeCertificate(file, 'one');
+    await writeTextFile(file, 'one');
     expect(await readFile(file.path, 'utf8')).toBe('one');
     expect(await readdir(directory)).toEqual(['c.json']);
   });
@@ -26,10 +26,10 @@ describe('the file of a certificate', () => {
     await writeFile(path, 'first');
     const kept = { path, replaces: false };
     await expect(assertWritable(kept)).rejects.toMatchObject({ code: 'TargetExists', exitCode: 7 });
-    await expect(writeCertificate(kept, 'second')).rejects.toMatchObject({ code: 'TargetExists' });
+    await expect(writeTextFile(kept, 'second')).rejects.toMatchObject({ code: 'TargetExists' });
     expect(await readFile(path, 'utf8')).toBe('first');
     await assertWritable({ path, replaces: true });
-    await writeCertificate({ path, replaces: true }, 'second');
+    await writeTextFile({ path, replaces: true }, 'second');
     expect(await readFile(path, 'utf8')).toBe('second');
     expect(await readdir(directory)).toEqual(['c.json']);
   });
@@ -53,7 +53,7 @@ describe('the file of a certificate', () => {
       code: 'InvalidArgument',
       message: expect.stringContaining(path),
     });
-    await expect(writeCertificate({ path, replaces: false }, 'text')).rejects.toEqual(error);
-    await expect(writeCertificate({ path, replaces: true }, 'text')).rejects.toEqual(error);
+    await expect(writeTextFile({ path, replaces: false }, 'text')).rejects.toEqual(error);
+    await expect(writeTextFile({ path, replaces: true }, 'text')).rejects.toEqual(error);
   });
 });

@@ -1,26 +1,26 @@
-/** Writes the certificate to a file. */
+/** Writes the result of a command to a file that a person has named. */
 
 import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError, type ErrorCode, type RestoreTarget } from '@holdfast/core/contract';
 
-export interface CertificateFile {
+export interface TextFile {
   readonly path: string;
   /** An existing file may be replaced. */
   readonly replaces: boolean;
 }
 
 /**
- * Finds at once what would prevent writing the certificate after minutes of work. Throws
- * `TargetExists` or `InvalidArgument`.
+ * Finds at once what would prevent writing the file after minutes of work. Throws `TargetExists` or
+ * `InvalidArgument`, also if the file would lie in a run.
  */
-export async function assertWritable({ path, replaces }: CertificateFile): Promise<void> {
+export async function assertWritable({ path, replaces }: TextFile): Promise<void> {
   await assertPlace(path);
   const target = await openFile({ path, replaces });
   await target.discard();
 }
 
-async function openFile({ path, replaces }: CertificateFile): Promise<RestoreTarget> {
+async function openFile({ path, replaces }: TextFile): Promise<RestoreTarget> {
   // Loaded here, so that `--help` and `--version` do not wait for it.
   const { openTargetFile } = await import('@holdfast/local-files');
   return openTargetFile(path, { replace: replaces });
@@ -34,8 +34,8 @@ async function assertPlace(path: string): Promise<void> {
     throw refusal('InvalidArgument', path, 'lies in a directory that does not exist');
 }
 
-/** Writes the file atomically. An existing file stays until then, or for good on failure. */
-export async function writeCertificate({ path, replaces }: CertificateFile, text: string): Promise<void> {
+/** Writes the file atomically. Errors as those of `assertWritable`. An existing file stays until then, or for good on failure. */
+export async function writeTextFile({ path, replaces }: TextFile, text: string): Promise<void> {
   await assertPlace(path); // It may have vanished meanwhile.
   const bytes = new TextEncoder().encode(text);
   const target = await openFile({ path, replaces });
