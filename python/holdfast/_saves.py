@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
-from ._segments import Segment
+from ._segments import Segment, Stage
 from .errors import (
     Aborted,
     Fenced,
@@ -40,6 +40,18 @@ class Save:
         #: Whether the caller has learned of the failure, or has stopped the save.
         self.is_told = False
         self.failure: Optional[HoldfastError] = None
+
+    def bring_to(self, stage: Stage) -> None:
+        """Moves its segments to the staging directory of another agent, which gets it again.
+
+        ``NoStagingSpace``: there is no room for a copy.
+        """
+        for segment in self.segments:
+            before = segment.path
+            segment.bring_to(stage)
+            if before is not None and segment.path is not None:
+                self.body = _with_path(self.body, before, segment.path)
+                self.seals = self.seals and _with_path(self.seals, before, segment.path)
 
     @property
     def state(self) -> str:
@@ -79,3 +91,11 @@ def refused(save: Save, error: HoldfastError) -> dict[str, Any]:
         "retryable": error.retryable,
     }
     return {**save.fields, "state": "failed", "durability": "none", "error": told}
+
+
+def _with_path(request: Mapping[str, Any], before: str, path: str) -> Mapping[str, Any]:
+    def moved(file: Mapping[str, Any]) -> Mapping[str, Any]:
+        source = file["source"]
+        return {**file, "source": {**source, "path": path}} if source.get("path") == before else file
+
+    return {**request, "files": [moved(file) for file in request.get("files", [])]}

@@ -35,7 +35,7 @@ _CLOSE_SECONDS = 5.0
 
 
 class _SegmentGone(NotFound):
-    """The agent has removed the segment: it took this process for ended."""
+    """The agent took this process for ended and removed it, or has another staging directory."""
 
 
 class Staged:
@@ -214,6 +214,9 @@ class Saver:
         try:
             if self.joined(staged.end) is not writer:
                 raise InvalidArgument("this save was begun by another process")
+            writer.ensure(self.deadline(staged.end))
+            if staged.segment is not None and not staged.segment.is_usable(writer.stage):
+                raise _SegmentGone("the agent cannot open the segment", {"path": staged.segment.path})
             self._finish_copy(staged)
             segment = staged.segment
             body = {"saveId": secrets.token_hex(16), **body, "files": payload.sources(segment)}

@@ -118,6 +118,25 @@ class Segment:
         # Another file of its name is another user's.
         return self._identity == (facts.st_dev, facts.st_ino)
 
+    def is_usable(self, stage: Stage) -> bool:
+        """Whether an agent with this staging directory can open it."""
+        return self.path is None or (
+            os.path.dirname(self.path) == stage.directory and self.is_there()
+        )
+
+    def bring_to(self, stage: Stage) -> None:
+        """Moves its bytes to the directory of another agent, unless it is usable there.
+
+        Views of its former memory stay as they are. ``NoStagingSpace``: there is no room for a copy.
+        """
+        if self.is_usable(stage):
+            return
+        other, _ = make_segment(stage, self.size, None)
+        other.view()[:] = self.view()
+        self.close(unlink=self.is_there())
+        self.kind, self.path = other.kind, other.path
+        self._name, self._map, self._identity = other._name, other._map, other._identity
+
     def source(self, offset: int, length: int) -> dict[str, Any]:
         """How the agent finds a range, as in ``POST …/saves``."""
         place: dict[str, Any]
@@ -257,9 +276,9 @@ class SegmentPool:
             free = [one for one in self._segments if one.owner is None]
             if len(self._segments) - len(free) >= SEGMENTS_MAX:
                 return None
-            for gone in [one for one in free if not one.is_there()]:
+            for gone in [one for one in free if not one.is_usable(stage)]:
                 free.remove(gone)
-                self._drop(gone, unlink=False)
+                self._drop(gone, unlink=gone.is_there())
             fitting = sorted((one for one in free if one.size >= size), key=_size_of)
             if fitting:
                 fitting[0].owner = refer

@@ -110,7 +110,7 @@ class Writer:
                 with suppress(RuntimeError):
                     self._keeper = keep(self)
         try:
-            self.update(save, self._asked("POST", "saves", save.body, deadline=deadline))
+            self.update(save, self._asked("POST", "saves", lambda: save.body, deadline=deadline))
         except BaseException:
             with self._lock, suppress(ValueError):
                 self._saves.remove(save)
@@ -121,7 +121,10 @@ class Writer:
         self.ensure(deadline)
         save.seals = seals
         try:
-            self.update(save, self._asked("POST", f"saves/{save.id}/seal", seals, deadline=deadline))
+            answer = self._asked(
+                "POST", f"saves/{save.id}/seal", lambda: save.seals, deadline=deadline
+            )
+            self.update(save, answer)
         except HoldfastError:
             save.seals = None
             raise
@@ -292,7 +295,7 @@ class Writer:
         self,
         method: str,
         path: str,
-        body: Optional[Mapping[str, Any]] = None,
+        body: Optional[Callable[[], Optional[Mapping[str, Any]]]] = None,
         *,
         query: Optional[Mapping[str, Any]] = None,
         deadline: float,
@@ -300,6 +303,7 @@ class Writer:
         """Asks the agent that this writer has joined, or its successor, for one of the saves.
 
         A successor gets the earlier saves first: it begins saves in the order of their arrival.
+        ``body`` is called for each agent: the next one may have another staging directory.
         """
         while True:
             joins = self.ensure(deadline)
@@ -310,8 +314,9 @@ class Writer:
 
             target = f"/v1/writers/{self.id}/{path}"
             try:
+                content = None if body is None else body()
                 return self._link.call(
-                    method, target, body, query=query, deadline=deadline, is_same=is_same
+                    method, target, content, query=query, deadline=deadline, is_same=is_same
                 )
             except AgentChanged:
                 continue
@@ -346,6 +351,7 @@ class Writer:
         try:
             fields = self._known(save, deadline)
             if fields is None:
+                save.bring_to(self.stage)
                 fields = self._call_joined("POST", path, save.body, deadline=deadline)
             self.update(save, fields)
             if save.seals is not None and save.state == "open":

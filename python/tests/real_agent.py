@@ -62,6 +62,10 @@ class RealAgent:
         if not line:
             raise AssertionError(f"the agent ended: {self.log()}")
 
+    def move_stage(self) -> None:
+        """The next agent has another staging directory."""
+        self._stage += "-2"
+
     def unlimit(self) -> None:
         """The next agent has no configuration."""
         self._config = None

@@ -12,6 +12,7 @@ from typing import Any, Optional
 from unittest import mock
 
 import holdfast
+from holdfast._payload import Payload
 
 from .real_agent import RealAgent, RealAgentCase
 from .support import TIMEOUT
@@ -50,6 +51,37 @@ class Restarts(RealAgentCase):
             former.save(3000, buffers={"a": b"3000"}).wait()
         new.save(2, buffers={"a": b"new"}).wait()
         self.assertEqual([one.version for one in new.versions()], [2, 1])
+
+    def test_the_next_agent_has_another_staging_directory(self) -> None:
+        agent = self.started({"saveBytesPerSecondMax": 1000})
+        run = self.connect(agent=agent.socket)
+        # They would take minutes.
+        sealed = run.save(1, buffers={"a": b"1" * 100_000})
+        unsealed = run.save(2, buffers={"a": b"2" * 100_000}, sealed=False)
+        agent.kill()
+        agent.unlimit()
+        agent.move_stage()
+        agent.start()
+        unsealed.seal(metrics={"loss": 1.0})
+        sealed.wait()
+        unsealed.wait()
+        for version in (3, 4, 5):
+            run.save(version, buffers={"a": b"%d" % version * 100_000}).wait()
+        for one in run.versions():
+            self.assertEqual(run.read("a", one.version), b"%d" % one.version * 100_000)
+        self.assertEqual(len(run.versions()), 5)
+
+    def test_the_next_agent_has_another_directory_than_that_of_a_staged_payload(self) -> None:
+        agent = self.started({})
+        saver = self.connect(agent=agent.socket)._saver
+        staged = saver.stage(Payload(buffers={"a": b"bytes"}), None, "raise")
+        assert staged is not None
+        agent.kill()
+        agent.move_stage()
+        agent.start()
+        writer, save = saver.post(staged, {"version": 1})
+        writer.ask(save, "committed", 10_000, saver.deadline())
+        self.assertEqual(save.state, "committed")
 
     def test_calls_of_a_frozen_agent_end_in_time(self) -> None:
         run = self.connect()

@@ -47,6 +47,28 @@ class Choice(TestCase):
         with open(f"/proc/{source['pid']}/fd/{source['fd']}", "rb") as file:
             self.assertEqual(file.read(5), b"bytes")
 
+    def test_a_segment_goes_to_the_directory_of_another_agent_with_its_bytes(self) -> None:
+        other = Stage(os.path.join(self.directory, "other"), "tmpfs")
+        os.mkdir(other.directory, 0o700)
+        segment, _ = make_segment(self.stage(), 10, None)
+        self.addCleanup(segment.close, True)
+        with segment.view() as view:
+            view[:5] = b"bytes"
+        before = segment.path
+        segment.bring_to(self.stage())
+        self.assertEqual(segment.path, before)
+        with self.assertRaisesRegex(holdfast.NoStagingSpace, "full"):
+            segment.bring_to(Stage(other.directory, "none", "full"))
+        self.assertEqual((segment.path, segment.is_usable(self.stage())), (before, True))
+        segment.bring_to(other)
+        self.assertEqual(os.listdir(self.directory), ["other"])
+        with open(segment.path or "", "rb") as file:
+            self.assertEqual(file.read(5), b"bytes")
+        with segment.view() as view:
+            view[:5] = b"other"
+        with open(segment.path or "", "rb") as file:
+            self.assertEqual(file.read(5), b"other")
+
     def test_a_directory_on_disk_is_the_last(self) -> None:
         segment, reason = make_segment(self.stage("disk"), 10, None)
         self.addCleanup(segment.close, True)
