@@ -38,7 +38,7 @@ describe('a name that is not valid UTF-8', () => {
     ['report "$URI" --out r.html'],
     ['watch . "$URI" --complete-when rename --once'],
     ['list "$URI"'],
-  ])('of the working directory: %s', async (words) => {
+  ])('the working directory: %s', async (words) => {
     const { place, before, script } = await saved();
     const { code, stdout, stderr } = await script(`cd ${INVALID} && "$@" ${words}`);
     expect([code, stdout]).toEqual([2, '']);
@@ -47,7 +47,7 @@ describe('a name that is not valid UTF-8', () => {
   });
 
   it.each([[`save ${INVALID} "$URI"`], [`restore "$URI" ${INVALID} --replace=everything --apply`]])(
-    'of an argument: %s',
+    'an argument: %s',
     async (words) => {
       const { place, before, script } = await saved();
       const { code, stdout, stderr } = await script(`"$@" ${words}`);
@@ -64,7 +64,7 @@ describe('a name that is not valid UTF-8', () => {
     expect(listing(place.directory).filter((name) => name.endsWith('out/other.bin'))).toHaveLength(1);
   });
 
-  it('in the working directory does not hide the help', async () => {
+  it('in the working directory, and the help is shown all the same', async () => {
     const { script } = await saved();
     expect((await script(`cd ${INVALID} && "$@" --help`)).code).toBe(0);
   });

@@ -1,4 +1,4 @@
-/** Directories that are replaced or written to while they are saved: no checkpoint has two states. */
+/** Directories that are replaced or written to during a save: no checkpoint has two states. */
 
 import {
   lstatSync,

@@ -34,7 +34,10 @@ async function assertPlace(path: string): Promise<void> {
     throw refusal('InvalidArgument', path, 'lies in a directory that does not exist');
 }
 
-/** Writes the file atomically. Errors as those of `assertWritable`. An existing file stays until then, or for good on failure. */
+/**
+ * Writes the file atomically. Errors as those of `assertWritable`. An existing file stays until
+ * then, or for good on failure.
+ */
 export async function writeTextFile({ path, replaces }: TextFile, text: string): Promise<void> {
   await assertPlace(path); // It may have vanished meanwhile.
   const bytes = new TextEncoder().encode(text);

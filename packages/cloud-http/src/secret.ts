@@ -30,7 +30,7 @@ export class Secret {
   }
 }
 
-/** Names of the parameters of S3, and of the XML interface of GCS, that hold the id of an upload. */
+/** Parameters of S3, and of the XML interface of GCS, that hold the id of an upload. */
 const UPLOAD_ID_PARAMETERS = ['uploadId', 'upload-id-marker'];
 
 /** The secrets in the query of a request. With the id of an upload one can add parts to it. */

@@ -56,8 +56,8 @@ async function runUi(call: Call): Promise<CommandResult> {
   const uris = urisOf(call, socket);
   const address = call.get(host) ?? '127.0.0.1';
   const files = { token: call.get(tokenFile), tls: call.get(tls) };
-  // Most of its objects live shortly. A small young generation, and an old one that V8 collects each
-  // time it has grown by a fifth, keep the process small.
+  // Most of its objects live shortly. A small young generation, and an old one that V8 collects
+  // each time it has grown by a fifth, keep the process small.
   setFlagsFromString('--max-semi-space-size=2');
   setFlagsFromString('--semi-space-growth-factor=1');
   setFlagsFromString('--heap-growing-percent=20');

@@ -101,10 +101,10 @@ export interface SaveOptions extends CommitWaitOptions, CommitMeta, StaleOptions
   /** Default: one above the highest so far, 0 for the first. Only a lone writer may omit it. */
   version?: VersionInput | undefined;
   /**
-   * Saves every file below this directory (at least one), and its empty directories, as they were at
-   * one moment. `SourceChanged` if a file is written to, replaced or removed before all have been
-   * read, or if the directory is replaced. A file that is added meanwhile is not saved. Exactly one
-   * of `dir`, `files` and `buffers`.
+   * Saves every file below this directory (at least one), and its empty directories, as they were
+   * at one moment. `SourceChanged` if a file is written to, replaced or removed before all have
+   * been read, or if the directory is replaced. A file that is added meanwhile is not saved.
+   * Exactly one of `dir`, `files` and `buffers`.
    */
   dir?: string | undefined;
   /**

@@ -46,8 +46,8 @@ export interface CheckpointManagerOptions {
    * Works only with the run of this id, which `join` has returned: for a process that continues
    * what another one began. If the run was removed and begun again since then, or its catalog was
    * rebuilt, calls are `Corrupt` (see `isOfAnotherRun`). If it was only removed, they are
-   * `StoreRegressed`, and no run is begun. 1 to 256 characters. Default: the run that is there, or a
-   * new one.
+   * `StoreRegressed`, and no run is begun. 1 to 256 characters. Default: the run that is there, or
+   * a new one.
    */
   runId?: string | undefined;
   /** Default: writer 0 of 1. */
