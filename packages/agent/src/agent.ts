@@ -16,7 +16,6 @@ import {
 } from '@holdfast/core';
 import { openCheckpointManager, openStore } from '@holdfast/stores';
 import type { RestoreRequest, SaveView } from './api/shapes.ts';
-import { Changes } from './changes.ts';
 import type { Config } from './config.ts';
 import { Elections } from './elections.ts';
 import { Figures } from './figures.ts';
@@ -33,11 +32,6 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A trainer that the agent cannot see gets this long to open its connection. */
 const SILENT_MS = 10 * 60_000;
-/**
- * A save waits this long for the other ranks of this machine to hand over theirs. Until then they
- * copy, and need the cores more than an upload that cannot be committed without them.
- */
-const COPY_WAIT_MS = 250;
 /** Ended restores that are still told about. */
 const RESTORES_KEPT = 64;
 
@@ -71,7 +65,6 @@ export class Agent {
   readonly #writers = new Map<string, Writer>();
   readonly #restores = new Map<string, RestoreJob>();
   readonly #newest = new Map<string, bigint>();
-  readonly #saveChanges = new Changes();
   readonly #startedMs = systemClock.monotonicMs();
   readonly #stopped = new AbortController();
   #isStopping = false;
@@ -169,7 +162,6 @@ export class Agent {
         const retention = await this.#rulesOf(join, place);
         return this.#open(join.uri, { files, attempt, life, runId, writer: { index, count }, retention });
       },
-      mayBegin: (job) => this.#othersHaveCopied(join, job),
       onSave: (job) => this.#note(join.uri, job),
       onEnd: () => this.#writers.delete(id),
     });
@@ -272,7 +264,6 @@ export class Agent {
   async drain(untilMs: number): Promise<{ newest: readonly Newest[]; unfinished: SaveView[] }> {
     this.#isStopping = true;
     this.#throttle.setBytesPerSecondMax(null);
-    this.#saveChanges.note();
     for (const writer of this.writers) writer.hurry();
     // Parts of versions under way may still come.
     for (let jobs = this.#jobsUnderWay(); jobs.length > 0; jobs = this.#jobsUnderWay()) {
@@ -340,21 +331,10 @@ export class Agent {
     this.#logger.log('warn', what, { save, version: String(seal.version), error: String(lost) });
   }
 
-  async #othersHaveCopied({ uri, attempt }: WriterRecord, { facts, stopped }: SaveJob): Promise<void> {
-    const isDone = () =>
-      this.#isStopping ||
-      this.writers.every(
-        ({ join, isConnected, sealedVersion }) =>
-          !isConnected || join.uri !== uri || join.attempt !== attempt || sealedVersion >= facts.version,
-      );
-    await this.#saveChanges.until(isDone, systemClock.monotonicMs() + COPY_WAIT_MS, stopped);
-  }
-
   #note(uri: string, job: SaveJob): void {
     const { saveId, version } = job.facts;
     this.#logger.log('info', `save ${job.state}`, { save: saveId, run: uri, version: String(version) });
     this.figures.note(job);
-    this.#saveChanges.note();
     if (job.state === 'committed') {
       const newest = this.#newest.get(uri);
       if (newest === undefined || version > newest) this.#newest.set(uri, version);

@@ -29,7 +29,7 @@ test('a save that is cancelled while the agent closes leaves no record; the othe
   };
   const writer = new Writer({
     ...parts,
-    ...{ mayBegin: async () => undefined, onSave: () => undefined, onEnd: () => undefined },
+    ...{ onSave: () => undefined, onEnd: () => undefined },
   });
   const begin = (version: number) =>
     writer.save({ saveId: `${version}`.repeat(32), version, files: [], sealed: true });
@@ -58,7 +58,7 @@ test('a directory that another program removed is made again, also in a stage th
   const open = async () => ({}) as RunManager;
   const writer = new Writer({
     ...{ join: JOIN, place: 'p', stage, rules: { roots: [], owners: [] }, open },
-    ...{ mayBegin: async () => undefined, onSave: () => undefined, onEnd: () => undefined },
+    ...{ onSave: () => undefined, onEnd: () => undefined },
   });
   for (let count = 0; count < 5; count += 1) await writer.keepStage();
   expect(prepared).toEqual([false, false, true]);

@@ -38,8 +38,6 @@ export interface WriterParts {
    * manager must refuse another run.
    */
   readonly open: (files: LocalFiles, runId: string | undefined) => Promise<RunManager>;
-  /** Resolves when the job may begin to send. Never rejects. */
-  readonly mayBegin: (job: SaveJob) => Promise<void>;
   /** A save has changed. */
   readonly onSave: (job: SaveJob) => void;
   /** The writer has ended, and so have all its saves. */
@@ -63,7 +61,6 @@ export class Writer {
   #queue: Promise<void> = Promise.resolve();
   #isPrepared = false;
   #hasLeft = false;
-  #sealedVersion = -1n;
   /** The run that its trainer has joined. */
   #runId: string | undefined;
   #silentSinceMs = systemClock.monotonicMs();
@@ -85,11 +82,6 @@ export class Writer {
 
   get isConnected(): boolean {
     return this.#listeners.size > 0;
-  }
-
-  /** The version of the save that was sealed last; -1 if there was none. */
-  get sealedVersion(): bigint {
-    return this.#sealedVersion;
   }
 
   /** Set once it ends; resolves when nothing of it is left. */
@@ -398,7 +390,6 @@ export class Writer {
   }
 
   #start(job: SaveJob): void {
-    this.#sealedVersion = job.facts.version;
     job.seal();
     this.#enqueue(job);
     this.#held.note(job.facts.saveId);
@@ -423,7 +414,6 @@ export class Writer {
   async #run(job: SaveJob, earlier: readonly SaveJob[]): Promise<void> {
     try {
       await job.waitFor(earlier);
-      await this.#parts.mayBegin(job);
       await job.run(await this.#opened());
     } catch (error) {
       await job.fail(error);

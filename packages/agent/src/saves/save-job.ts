@@ -178,11 +178,6 @@ export class SaveJob {
     this.#forget();
   }
 
-  /** Fires when it is cancelled or left to the next agent. */
-  get stopped(): AbortSignal {
-    return this.#stop.signal;
-  }
-
   /** Resolves when these have ended, when it is stopped, or when its own time is over. */
   async waitFor(earlier: readonly SaveJob[]): Promise<void> {
     const leftMs = this.#leftMs() ?? WAIT_MS_MAX;
