@@ -329,6 +329,33 @@ test('a rank that never delivers is named, and strands no other', async () => {
   });
 });
 
+test.each([FAULTS.stall, refuse('Unavailable')])(
+  'the store does not answer the commit: no rank waits longer than its save may take (%o)',
+  async (fault) => {
+    await using agent = await TestAgent.start();
+    const run = newRun();
+    let isStalled = false;
+    plans.set(run, ({ operation, key }) =>
+      isStalled && operation === 'create' && key.startsWith('catalog/') ? fault : undefined,
+    );
+    const ranks = await Promise.all(
+      [0, 1].map((index) => agent.trainer(run, { attempt: 'a', count: 2, index })),
+    );
+    plans.delete(run);
+    isStalled = true;
+    const startMs = performance.now();
+    const begun: string[] = [];
+    for (const rank of ranks) {
+      const order = { timeoutMs: 2000, files: [rank.staged(`${begun.length}.bin`)] };
+      begun.push((await rank.begin(1, order)).body.saveId as string);
+      await rank.ended(begun.at(-1) as string, 'delivered');
+    }
+    const ended = await Promise.all(ranks.map((rank, index) => rank.ended(begun[index] as string)));
+    expect(performance.now() - startMs).toBeLessThan(15_000);
+    for (const { state } of ended) expect(['failed', 'incomplete', 'outcomeUnknown']).toContain(state);
+  },
+);
+
 test('a save that waits for other ranks holds up no later one; its time counts from its request', async () => {
   await using agent = await TestAgent.start();
   const run = newRun();

@@ -31,6 +31,12 @@ const REACHED_AT: Readonly<Record<SaveGoal, SaveState>> = {
   committed: 'committed',
 };
 
+/**
+ * A save that waits for other writers ends by itself when its time is over. Only a decision that
+ * the store does not answer lasts longer, and it gets this long.
+ */
+const DECISION_GRACE_MS = 500;
+
 /** A longer time than any save may take. Timers take no more than 2^31 - 1 ms. */
 const WAIT_MS_MAX = 7 * 24 * 3600 * 1000;
 
@@ -198,9 +204,18 @@ export class SaveJob {
   async #run(manager: RunManager): Promise<void> {
     if (this.#state !== 'accepted' || this.#isLeftToNext) return;
     this.#become('uploading');
+    const stopTimers = this.#stopWhenOverdue();
+    try {
+      if (this.#sentBefore) await this.#commitSent(manager, this.#sentBefore.otherwise);
+      else await this.#save(manager);
+    } finally {
+      stopTimers();
+      await this.sources.close();
+    }
+  }
+
+  async #save(manager: RunManager): Promise<void> {
     const { saveId, version } = this.facts;
-    if (this.#sentBefore) return this.#commitSent(manager, this.#sentBefore.otherwise);
-    const timer = this.#stopWhenOverdue();
     try {
       const result = await manager.save({
         version,
@@ -214,9 +229,6 @@ export class SaveJob {
       await this.#committed(result.id, result.referencedBytes);
     } catch (error) {
       await this.#failed(error, manager);
-    } finally {
-      clearTimeout(timer);
-      await this.sources.close();
     }
   }
 
@@ -280,19 +292,22 @@ export class SaveJob {
     };
   }
 
-  /** The wait for other writers has the same end. */
-  #stopWhenOverdue(): NodeJS.Timeout | undefined {
-    const { version, timeoutMs } = this.facts;
-    const stop = () => {
-      if (this.#state !== 'uploading') return;
-      this.#overdue = new CheckpointError(
-        'TimedOut',
-        `version ${version} was not delivered within ${timeoutMs} ms`,
-      );
+  /** Returns a function that ends this. */
+  #stopWhenOverdue(): () => void {
+    const leftMs = this.#leftMs();
+    if (leftMs === undefined) return () => undefined;
+    const stop = (state: SaveState, next: string) => {
+      if (this.#state !== state) return;
+      const { version, timeoutMs } = this.facts;
+      const message = `version ${version} was not ${next} within ${timeoutMs} ms`;
+      this.#overdue = new CheckpointError('TimedOut', message);
       this.#stop.abort(this.#overdue);
     };
-    const leftMs = this.#leftMs();
-    return leftMs === undefined ? undefined : setTimeout(stop, leftMs);
+    const timers = [
+      setTimeout(() => stop('uploading', 'delivered'), leftMs),
+      setTimeout(() => stop('delivered', 'committed'), leftMs + DECISION_GRACE_MS),
+    ];
+    return () => timers.forEach(clearTimeout);
   }
 
   #leftMs(): number | undefined {

@@ -21,9 +21,14 @@ export const LAST_CHARACTER = '\u{10ffff}';
  */
 export const LISTED_OBJECTS_MAX = 10_000_000;
 
+/** A store may return empty pages, as for objects that were deleted, but not for ever. */
+export const EMPTY_PAGES_MAX = 10_000;
+
 /**
- * Page by page. A listing that breaks is begun again after the last key it has returned.
- * `Unsupported`: it has more than `LISTED_OBJECTS_MAX` objects.
+ * Page by page. A listing that breaks is begun again after the last key it has returned. The time
+ * for that ends only with a page that brings a new key, and so do pages without one: they are not
+ * returned, except for the last page of an empty listing. `Unsupported`: the listing has more than
+ * `LISTED_OBJECTS_MAX` objects, or `EMPTY_PAGES_MAX` empty pages in a row.
  */
 export async function* listPages(
   shared: Shared,
@@ -31,9 +36,10 @@ export async function* listPages(
   options: ListOptions,
 ): AsyncGenerator<ListPage, void, void> {
   let { startAfter } = options;
-  const listing = new Listing(shared, `list ${prefix}`, options, (signal) =>
-    shared.store.list(prefix, { ...(startAfter !== undefined && { startAfter }), signal }),
-  );
+  const listing = new Listing(shared, prefix, options, {
+    begin: (signal) => shared.store.list(prefix, { ...(startAfter !== undefined && { startAfter }), signal }),
+    isNews: ({ objects }) => objects.length > 0,
+  });
   let objectCount = 0;
   try {
     for (let page = await listing.next(); page; page = await listing.next()) {
@@ -47,9 +53,13 @@ export async function* listPages(
   }
 }
 
-function tooManyListed({ uri }: ObjectStore, prefix: string): CheckpointError {
+function tooManyListed(
+  { uri }: ObjectStore,
+  prefix: string,
+  what = `more than ${LISTED_OBJECTS_MAX} objects`,
+): CheckpointError {
   const where = prefix === '' ? uri : `${prefix} of ${uri}`;
-  const message = `the store shows more than ${LISTED_OBJECTS_MAX} objects below ${where}, more than any run has`;
+  const message = `the store shows ${what} below ${where}, more than any run has`;
   const advice = [
     'check the URI: it must name a single run',
     'if it does, the listing of the store never ends',
@@ -73,10 +83,11 @@ export async function* directoryPages(
     return;
   }
   const listDirectories = store.listDirectories.bind(store);
-  const listing = new Listing(shared, `list directories ${prefix}`, options, (signal) =>
-    listDirectories(prefix, { signal }),
-  );
   const returned = new Set<string>();
+  const listing = new Listing(shared, prefix, options, {
+    begin: (signal) => listDirectories(prefix, { signal }),
+    isNews: (names) => names.some((name) => !returned.has(name)),
+  });
   try {
     for (let page = await listing.next(); page; page = await listing.next()) {
       const names = page.filter((name) => !returned.has(name));
@@ -112,30 +123,31 @@ async function firstDirectory(shared: Shared, prefix: string, options: ListOptio
   return null;
 }
 
+interface Pages<Page> {
+  /** Begins after the last page that was returned. */
+  readonly begin: (signal: AbortSignal) => AsyncIterable<Page>;
+  /** Whether a page brings what no page before it has brought. */
+  readonly isNews: (page: Page) => boolean;
+}
+
 /** Reads pages one at a time. A listing that breaks is begun again. */
 class Listing<Page> {
   readonly #shared: Shared;
-  readonly #what: string;
+  readonly #prefix: string;
   readonly #options: CallOptions;
-  /** Begins after the last page that was returned. */
-  readonly #begin: (signal: AbortSignal) => AsyncIterable<Page>;
+  readonly #of: Pages<Page>;
   #pages: AsyncIterator<Page> | undefined;
   #stop = new AbortController();
 
-  constructor(
-    shared: Shared,
-    what: string,
-    options: CallOptions,
-    begin: (signal: AbortSignal) => AsyncIterable<Page>,
-  ) {
+  constructor(shared: Shared, prefix: string, options: CallOptions, of: Pages<Page>) {
     this.#shared = shared;
-    this.#what = what;
+    this.#prefix = prefix;
     this.#options = options;
-    this.#begin = begin;
+    this.#of = of;
   }
 
   next(): Promise<Page | undefined> {
-    return send(this.#shared, this.#what, this.#options, (signal) => this.#nextPage(signal));
+    return send(this.#shared, `list ${this.#prefix}`, this.#options, (signal) => this.#nextPage(signal));
   }
 
   /**
@@ -152,7 +164,7 @@ class Listing<Page> {
   async #nextPage(signal: AbortSignal): Promise<Page | undefined> {
     if (!this.#pages) {
       this.#stop = new AbortController();
-      this.#pages = this.#begin(this.#stop.signal)[Symbol.asyncIterator]();
+      this.#pages = this.#of.begin(this.#stop.signal)[Symbol.asyncIterator]();
     }
     const listing = this.#stop;
     const watch = requestWatchOf(signal);
@@ -160,13 +172,22 @@ class Listing<Page> {
     const stop = () => listing.abort(signal.reason);
     signal.addEventListener('abort', stop, { once: true });
     try {
-      const { done, value } = await this.#pages.next();
-      return done ? undefined : value;
+      return await this.#readNews(this.#pages);
     } catch (error) {
       this.close();
       throw error;
     } finally {
       signal.removeEventListener('abort', stop);
     }
+  }
+  async #readNews(pages: AsyncIterator<Page>): Promise<Page | undefined> {
+    let last: Page | undefined;
+    for (let count = 0; count < EMPTY_PAGES_MAX; count += 1) {
+      const { done, value } = await pages.next();
+      if (done) return last;
+      if (this.#of.isNews(value)) return value;
+      last = value;
+    }
+    throw tooManyListed(this.#shared.store, this.#prefix, `${EMPTY_PAGES_MAX} empty pages in a row`);
   }
 }
