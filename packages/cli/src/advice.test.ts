@@ -103,6 +103,15 @@ describe('adviceFor', () => {
     }
   });
 
+  it('a save is not told to restore another version, nor a report to replace a directory', () => {
+    const about = (code: ErrorCode, name: string) =>
+      adviceFor(new CheckpointError(code, 'm'), situation(name));
+    expect(about('Corrupt', 'save')[0]).toBe(
+      'nothing was committed: the store has lost or changed what was sent',
+    );
+    expect(about('TargetExists', 'report')).toEqual(['name another file']);
+  });
+
   it('a catalog that has lost entries: what can be done before a rebuild accepts', () => {
     const error = new CheckpointError('StoreRegressed', 'm', { context: { store: 'memory://b' } });
     expect(adviceFor(error, situation('list'))).toEqual([

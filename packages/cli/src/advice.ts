@@ -100,6 +100,7 @@ const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
 };
 
 function targetExists({ context }: CheckpointError, { command: name }: Situation): string[] {
+  if (name === 'report') return ['name another file'];
   if (context['foreignCount'] !== undefined) {
     return [
       '--replace replaces only files that Holdfast put there and that have not changed since',
@@ -205,6 +206,11 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
   }
   if (isElasticdl(name)) return corruptElasticdl(name, error);
   if (name === 'fsck') return ['the result says what to do about each kind of finding'];
+  if (name === 'save')
+    return [
+      'nothing was committed: the store has lost or changed what was sent',
+      'save again; `holdfast doctor` tests the store',
+    ];
   if (name === 'fork') return ['nothing was committed there; fork another version'];
   if (name !== 'restore' || subject.uri === undefined || subject.path === undefined) return null;
   if (subject.alternative === undefined)
