@@ -163,3 +163,37 @@ test('a directory that is replaced while it is looked at, and put back, is refus
     /^SourceChanged: /,
   );
 });
+
+describe('on FUSE, where a file may get another inode number with each look', () => {
+  let inode = 1n;
+  const numbered = <Stats extends { ino: bigint }>(stats: Stats) =>
+    Object.assign(stats, { ino: (inode += 1n) });
+  const fuse: FileSystem = {
+    ...nodeFileSystem,
+    statfs: async (path) => Object.assign(await nodeFileSystem.statfs(path), { type: 0x65735546n }),
+    lstat: async (path) => numbered(await nodeFileSystem.lstat(path)),
+    stat: async (path) => numbered(await nodeFileSystem.stat(path)),
+  };
+
+  test('a directory that does not change is saved', async () => {
+    const directory = twoStates();
+    await using manager = open(newBucket(), { files: createLocalFiles(fuse) });
+    const saved = await manager.save({ dir: join(directory, 'ckpt'), version: 1 });
+    expect(saved.fileCount).toBe(NAMES.length);
+  });
+
+  test('a file that is written to is noticed by its time', async () => {
+    const directory = twoStates();
+    const changing: FileSystem = {
+      ...fuse,
+      open: async (path, flags, mode) => {
+        if (path.endsWith('/d')) writeFileSync(join(directory, 'ckpt/a'), 'new');
+        return nodeFileSystem.open(path, flags, mode);
+      },
+    };
+    await using manager = open(newBucket(), { files: createLocalFiles(changing) });
+    expect(await failure(manager.save({ dir: join(directory, 'ckpt'), version: 1 }))).toMatch(
+      /^SourceChanged: /,
+    );
+  });
+});

@@ -23,6 +23,9 @@ const REFUSALS: Readonly<Record<Exclude<TreeEntry['kind'], 'file' | 'directory'>
   unnameable: 'has a name that is not valid UTF-8; rename it',
 };
 
+/** Programs behind FUSE may give a file another inode number each time its name is looked up. */
+const FUSE = 0x65735546n;
+
 /** Enough to keep the thread pool busy, few enough to stop soon. */
 const STATS_AT_A_TIME = 64;
 
@@ -54,7 +57,8 @@ export async function scanDirectory(
       throw invalid(root, options.isExcluded ? 'holds no file that is not excluded' : 'holds no file');
     if (options.links === 'follow') places.sort(byName);
     const isOnDisk = fileSystem === nodeFileSystem && (await fileSystemAt(root)) === diskFileSystem;
-    const seen = await lookAt(fileSystem, places, check);
+    const isFuse = (await fileSystem.statfs(root)).type === FUSE;
+    const seen = await lookAt(fileSystem, places, { hasInodes: !isFuse, check });
     const scanned = scannedFileSystem();
     const quickest = ({ stats: { dev } }: SeenFile) => (isOnDisk && dev === stats.dev ? scanned : fileSystem);
     return {
@@ -168,22 +172,29 @@ async function timesOf(
 interface SeenFile {
   readonly place: Place;
   readonly stats: BigIntStats;
+  /** Otherwise only size and time tell files apart. */
+  readonly hasInode: boolean;
 }
 
-async function lookAt(fileSystem: FileSystem, places: readonly Place[], check: Check): Promise<SeenFile[]> {
+async function lookAt(
+  fileSystem: FileSystem,
+  places: readonly Place[],
+  { hasInodes: hasInode, check }: { hasInodes: boolean; check: Check },
+): Promise<SeenFile[]> {
   const seen: SeenFile[] = [];
   for (let start = 0; start < places.length; start += STATS_AT_A_TIME) {
     check();
     const some = places.slice(start, start + STATS_AT_A_TIME);
-    const look = async (place: Place) => ({ place, stats: await fileSystem.lstat(place.path) });
+    const look = async (place: Place) => ({ place, stats: await fileSystem.lstat(place.path), hasInode });
     seen.push(...(await Promise.all(some.map(look))));
   }
   return seen;
 }
 
-function foundFile({ place: { name, path, realPath }, stats }: SeenFile, fileSystem: FileSystem): FoundFile {
+function foundFile({ place, stats, hasInode }: SeenFile, fileSystem: FileSystem): FoundFile {
+  const { name, path, realPath } = place;
   const { dev, ino, size } = stats;
-  const scanned = { realPath, dev, ino };
+  const scanned = { realPath, dev, ino: hasInode ? ino : null };
   return { name, sizeBytes: Number(size), open: () => FileSource.open(path, fileSystem, { scanned }) };
 }
 
@@ -208,7 +219,7 @@ async function assertUnchanged(
             : fileError(error, `look at ${path}`, { path });
         });
       const { dev, ino, size, mtimeNs } = each.stats;
-      if (now.dev !== dev || now.ino !== ino) throw changed(path, 'is another file now');
+      if (now.dev !== dev || (each.hasInode && now.ino !== ino)) throw changed(path, 'is another file now');
       if (now.size !== size || now.mtimeNs !== mtimeNs) throw changed(path, 'was written to');
     };
     await Promise.all(seen.slice(start, start + STATS_AT_A_TIME).map(look));

@@ -10,7 +10,8 @@ export interface ScannedFile {
   /** Without links. */
   readonly realPath: string;
   readonly dev: bigint;
-  readonly ino: bigint;
+  /** `null`: its file system gives it no number that stays. */
+  readonly ino: bigint | null;
 }
 
 export interface FileSourceOptions {
@@ -189,7 +190,8 @@ async function willTell(file: DirectFile, opened: BigIntStats, nowMs: number): P
  * system reports it.
  */
 async function isWhere(scanned: ScannedFile, file: DirectFile, stats: BigIntStats): Promise<boolean> {
-  if (stats.dev !== scanned.dev || stats.ino !== scanned.ino) return false;
+  const { dev, ino } = scanned;
+  if (stats.dev !== dev || (ino !== null && stats.ino !== ino)) return false;
   const place = await file.place();
   // The file may have lost its name since it was opened; proc_pid_fd(5) describes the link then.
   return place === null || place === scanned.realPath || place === `${scanned.realPath} (deleted)`;
