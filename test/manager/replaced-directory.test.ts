@@ -166,8 +166,10 @@ test('a directory that is replaced while it is looked at, and put back, is refus
 
 describe('on FUSE, where a file may get another inode number with each look', () => {
   let inode = 1n;
-  const numbered = <Stats extends { ino: bigint }>(stats: Stats) =>
-    Object.assign(stats, { ino: (inode += 1n) });
+  const numbered = <Stats extends { ino: bigint }>(stats: Stats) => {
+    inode += 1n;
+    return Object.assign(stats, { ino: inode });
+  };
   const fuse: FileSystem = {
     ...nodeFileSystem,
     statfs: async (path) => Object.assign(await nodeFileSystem.statfs(path), { type: 0x65735546n }),
