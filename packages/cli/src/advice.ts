@@ -66,6 +66,8 @@ const GENERAL: Readonly<Partial<Record<CheckpointError['code'], string>>> = {
   Corrupt: 'restore another version (`--on-corrupt fallback`) and find out what damaged the object',
   TargetExists: 'restore into a new or empty directory, or pass --replace',
   Stale: 'find out why the trainer wrote no new files; pass `--on-stale warn` to save them anyway',
+  SourceChanged:
+    'save again when nothing writes to the source; `--exclude GLOB` leaves out a file that is always written to, such as a log',
   StorageFull: 'free space or raise the quota, then run the command again',
   Throttled: 'run the command again later; `--concurrency` limits the requests that it sends at a time',
   Unavailable: 'check that the store can be reached, then run the command again; `holdfast doctor` tests it',
