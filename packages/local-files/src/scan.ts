@@ -60,7 +60,7 @@ export async function scanDirectory(
     const isFuse = (await fileSystem.statfs(root)).type === FUSE;
     const seen = await lookAt(fileSystem, places, { hasInodes: !isFuse, check });
     const scanned = scannedFileSystem();
-    const quickest = ({ stats: { dev } }: SeenFile) => (isOnDisk && dev === stats.dev ? scanned : fileSystem);
+    const quickest = ({ dev }: SeenFile) => (isOnDisk && dev === stats.dev ? scanned : fileSystem);
     return {
       files: seen.map((each) => foundFile(each, quickest(each))),
       directories: await timesOf(fileSystem, directories.sort(byName), check),
@@ -169,32 +169,37 @@ async function timesOf(
   return found;
 }
 
+/** Kept until the end of the save, so without the other facts of a file. */
 interface SeenFile {
   readonly place: Place;
-  readonly stats: BigIntStats;
-  /** Otherwise only size and time tell files apart. */
-  readonly hasInode: boolean;
+  readonly dev: bigint;
+  /** As of `ScannedFile`: with `null` only size and time tell files apart. */
+  readonly ino: bigint | null;
+  readonly size: bigint;
+  readonly mtimeNs: bigint;
 }
 
 async function lookAt(
   fileSystem: FileSystem,
   places: readonly Place[],
-  { hasInodes: hasInode, check }: { hasInodes: boolean; check: Check },
+  { hasInodes, check }: { hasInodes: boolean; check: Check },
 ): Promise<SeenFile[]> {
   const seen: SeenFile[] = [];
   for (let start = 0; start < places.length; start += STATS_AT_A_TIME) {
     check();
     const some = places.slice(start, start + STATS_AT_A_TIME);
-    const look = async (place: Place) => ({ place, stats: await fileSystem.lstat(place.path), hasInode });
+    const look = async (place: Place): Promise<SeenFile> => {
+      const { dev, ino, size, mtimeNs } = await fileSystem.lstat(place.path);
+      return { place, dev, ino: hasInodes ? ino : null, size, mtimeNs };
+    };
     seen.push(...(await Promise.all(some.map(look))));
   }
   return seen;
 }
 
-function foundFile({ place, stats, hasInode }: SeenFile, fileSystem: FileSystem): FoundFile {
+function foundFile({ place, dev, ino, size }: SeenFile, fileSystem: FileSystem): FoundFile {
   const { name, path, realPath } = place;
-  const { dev, ino, size } = stats;
-  const scanned = { realPath, dev, ino: hasInode ? ino : null };
+  const scanned = { realPath, dev, ino };
   return { name, sizeBytes: Number(size), open: () => FileSource.open(path, fileSystem, { scanned }) };
 }
 
@@ -218,8 +223,8 @@ async function assertUnchanged(
             ? changed(path, 'is gone')
             : fileError(error, `look at ${path}`, { path });
         });
-      const { dev, ino, size, mtimeNs } = each.stats;
-      if (now.dev !== dev || (each.hasInode && now.ino !== ino)) throw changed(path, 'is another file now');
+      const { dev, ino, size, mtimeNs } = each;
+      if (now.dev !== dev || (ino !== null && now.ino !== ino)) throw changed(path, 'is another file now');
       if (now.size !== size || now.mtimeNs !== mtimeNs) throw changed(path, 'was written to');
     };
     await Promise.all(seen.slice(start, start + STATS_AT_A_TIME).map(look));

@@ -46,11 +46,7 @@ export class Capture {
   #stage: Stage | undefined;
   #moment: { readonly stateVersion: bigint | undefined; readonly atMs: number } | undefined;
 
-  constructor(
-    run: RunContext,
-    { files, assertUnchanged }: Pick<Sources, 'files' | 'assertUnchanged'>,
-    options: CaptureOptions,
-  ) {
+  constructor(run: RunContext, { files, assertUnchanged }: Sources, options: CaptureOptions) {
     this.#run = run;
     this.#sources = files;
     this.#assertUnchanged = assertUnchanged;

@@ -56,11 +56,7 @@ export async function resolveSources(run: RunContext, options: SaveOptions): Pro
       directories.map(({ name }) => name),
     );
     const named = found.files.map((file) => ({ name: file.name, sizeBytes: file.sizeBytes, source: file }));
-    return {
-      files: named,
-      directories,
-      assertUnchanged: () => found.assertUnchanged?.() ?? Promise.resolve(),
-    };
+    return { files: named, directories, assertUnchanged: found.assertUnchanged?.bind(found) };
   }
   const sources = Object.entries<SaveSource>(files ?? buffers ?? {});
   checkFileCount(sources.length);
