@@ -33,7 +33,7 @@ def download() -> None:
     with manager(s3) as transfers:
         futures = []
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=job["bucket"], Prefix=prefix):
-            for entry in page["Contents"]:
+            for entry in page.get("Contents", []):
                 key = entry["Key"]
                 futures.append(transfers.download(job["bucket"], key, local_path(key)))
         for future in futures:

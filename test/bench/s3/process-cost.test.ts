@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, test } from 'vitest';
-import { cpuMsOf, measureProcess } from './process-cost.ts';
+import { cpuMsOf, measureProcess, runToEnd } from './process-cost.ts';
 
 const env = { PATH: process.env['PATH'] ?? '' };
 const BURN = 'const end = process.cpuUsage().user + 150_000; while (process.cpuUsage().user < end);';
@@ -53,4 +53,14 @@ describe.runIf(whyNot === undefined)('processes', () => {
     while (process.cpuUsage().user < end);
     expect(cpuMsOf(process.pid) - before).toBeGreaterThanOrEqual(80);
   });
+});
+
+test('runToEnd: the error has what the program said, without the directory of the clone', async () => {
+  const args = [
+    '-e',
+    `console.log(${JSON.stringify(process.cwd())} + '/test/x.py', 'failed'); process.exit(3)`,
+  ];
+  await expect(runToEnd({ program: process.execPath, args, env })).rejects.toThrow(
+    /^it ended with 3: test\/x\.py failed$/m,
+  );
 });

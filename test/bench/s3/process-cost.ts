@@ -30,6 +30,7 @@ export interface Measured {
 const DEADLINE_MS = 30 * 60_000;
 const OUTPUT_CHARS_MAX = 4000;
 
+const CLONE = fileURLToPath(new URL('../../../', import.meta.url));
 const SCRIPT = fileURLToPath(new URL('./cost.py', import.meta.url));
 
 /**
@@ -64,7 +65,11 @@ export function runToEnd({ program, args, env }: Command): Promise<{ stdout: str
       process.off('exit', killGroup);
       const text = { stdout: stdout?.() ?? '', stderr: stderr?.() ?? '', cost: cost?.() ?? '' };
       if (code === 0) resolve(text);
-      else reject(new Error(`it ended with ${signal ?? code}: ${text.stdout}${text.stderr}`));
+      else {
+        // It is published with the raw figures, which name no directory of a machine.
+        const said = `${text.stdout}${text.stderr}`.replaceAll(CLONE, '');
+        reject(new Error(`it ended with ${signal ?? code}: ${said}`));
+      }
     });
   });
 }
