@@ -39,18 +39,25 @@ class Restarts(RealAgentCase):
         self.assertEqual([one.version for one in run.versions()], [2, 1])
 
     def test_a_run_that_was_begun_again_while_no_agent_ran_is_not_that_of_its_trainer(self) -> None:
-        former = self.connect(attempt="former")
-        former.save(1, buffers={"a": b"1"}).wait()
-        self.agent.kill()
-        shutil.rmtree(self.uri.removeprefix("file://"))
-        self.agent.start()
-        new = self.connect(attempt="new")
-        self.assertIsNone(new.latest())
-        new.save(1, buffers={"a": b"new"}).wait()
-        with self.assertRaisesRegex(holdfast.Fenced, "not the one that this trainer joined"):
-            former.save(3000, buffers={"a": b"3000"}).wait()
-        new.save(2, buffers={"a": b"new"}).wait()
-        self.assertEqual([one.version for one in new.versions()], [2, 1])
+        for keeps_stage in (True, False):
+            with self.subTest(keeps_stage=keeps_stage):
+                agent = self.started({})
+                uri = f"file://{agent.directory}/run"
+                former = self.connect(uri=uri, agent=agent.socket, attempt="former")
+                former.save(1, buffers={"a": b"1"}).wait()
+                agent.kill()
+                shutil.rmtree(uri.removeprefix("file://"))
+                if not keeps_stage:
+                    # Only the trainer knows which run it had joined.
+                    agent.move_stage()
+                agent.start()
+                new = self.connect(uri=uri, agent=agent.socket, attempt="new")
+                self.assertIsNone(new.latest())
+                new.save(1, buffers={"a": b"new"}).wait()
+                with self.assertRaisesRegex(holdfast.Fenced, "not the one that this trainer joined"):
+                    former.save(3000, buffers={"a": b"3000"}).wait()
+                new.save(2, buffers={"a": b"new"}).wait()
+                self.assertEqual([one.version for one in new.versions()], [2, 1])
 
     def test_the_next_agent_has_another_staging_directory(self) -> None:
         agent = self.started({"saveBytesPerSecondMax": 1000})
