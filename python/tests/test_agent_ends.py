@@ -62,6 +62,8 @@ class Restarts(RealAgentCase):
     def test_the_next_agent_has_another_staging_directory(self) -> None:
         agent = self.started({"saveBytesPerSecondMax": 1000})
         run = self.connect(agent=agent.socket)
+        # Memory without a name would have no directory.
+        run._saver.joined().pool._memfd_name = None
         # They would take minutes.
         sealed = run.save(1, buffers={"a": b"1" * 100_000})
         unsealed = run.save(2, buffers={"a": b"2" * 100_000}, sealed=False)
@@ -81,6 +83,7 @@ class Restarts(RealAgentCase):
     def test_the_next_agent_has_another_directory_than_that_of_a_staged_payload(self) -> None:
         agent = self.started({})
         saver = self.connect(agent=agent.socket)._saver
+        saver.joined().pool._memfd_name = None
         staged = saver.stage(Payload(buffers={"a": b"bytes"}), None, "raise")
         assert staged is not None
         agent.kill()
