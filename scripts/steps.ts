@@ -2,7 +2,7 @@
  * The steps of `pnpm check`, which `pnpm test` runs too. No step changes a file that git tracks.
  */
 
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 
 export interface Step {
   readonly name: string;
@@ -36,6 +36,19 @@ export const TIDY: Step = { name: 'tidy', command: ['vitest', 'run', '--project'
 /** Runs every step, also after one has failed. Returns the names of the failed steps. */
 export function runSteps(steps: readonly Step[]): string[] {
   return steps.filter((step) => !runStep(step)).map((step) => step.name);
+}
+
+/** Begins a step that works beside others. Resolves to whether it succeeded. */
+export function beginStep({ name, command: [program, ...args] }: Step): Promise<boolean> {
+  console.log(`\n── ${name}: ${[program, ...args].join(' ')}`);
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const step = spawn(program, args, { stdio: ['ignore', 'inherit', 'inherit'] });
+  step.once('error', (error) => {
+    console.error(`${program} cannot be started: ${error.message}`);
+    resolve(false);
+  });
+  step.once('close', (status) => resolve(status === 0));
+  return promise;
 }
 
 export function runStep({ name, command: [program, ...args] }: Step, env = process.env): boolean {

@@ -31,12 +31,17 @@ function go(program: GoProgram, ...suites: Suite[]): Need {
   return { title: program.title, suites, find: () => goProgram(program) };
 }
 
-const NEEDS: readonly Need[] = [
+/** They need the processors. */
+const COMPILED: readonly Need[] = [
   go(MINIO, 's3'),
   go(VERSITYGW, 's3'),
   go(FAKE_GCS, 'gcs'),
-  { title: AZURITE_TITLE, suites: ['azure'], find: async () => azuriteModule() },
   go(TOXIPROXY, 's3', 'gcs', 'azure'),
+];
+
+/** They need the network and the disk. */
+const DOWNLOADED: readonly Need[] = [
+  { title: AZURITE_TITLE, suites: ['azure'], find: async () => azuriteModule() },
   { title: ETCD_TITLE, suites: ['etcd'], find: () => etcdProgram() },
   { title: PYTHON_TITLE, suites: ['python'], find: pythonProgram },
   { title: NODE_WHEEL_TITLE, suites: ['python'], find: nodeWheels },
@@ -50,14 +55,18 @@ const NEEDS: readonly Need[] = [
   { title: ARM64_TITLE, suites: ['arm64'], find: () => arm64Machine() },
 ];
 
-for (const { title, suites, find } of NEEDS) {
-  try {
-    console.log(`${title}: ${await find()}`);
-  } catch (error) {
-    if (!(error instanceof ServerUnavailable)) throw error;
-    const isRequired = suites.some((suite) => required.has(suite));
-    const what = isRequired ? 'which HOLDFAST_REQUIRE asks for' : 'so its tests will be SKIPPED';
-    console.error(`${title} cannot be had, ${what}: ${error.message}`);
-    if (isRequired) process.exitCode = 1;
+async function prepare(needs: readonly Need[]): Promise<void> {
+  for (const { title, suites, find } of needs) {
+    try {
+      console.log(`${title}: ${await find()}`);
+    } catch (error) {
+      if (!(error instanceof ServerUnavailable)) throw error;
+      const isRequired = suites.some((suite) => required.has(suite));
+      const what = isRequired ? 'which HOLDFAST_REQUIRE asks for' : 'so its tests will be SKIPPED';
+      console.error(`${title} cannot be had, ${what}: ${error.message}`);
+      if (isRequired) process.exitCode = 1;
+    }
   }
 }
+
+await Promise.all([prepare(COMPILED), prepare(DOWNLOADED)]);
