@@ -223,12 +223,12 @@ test('what is committed or removed while it looks is no problem', async () => {
   await busy.close();
 });
 
-test('without a catalog it is NotFound, and says whether there is something to rebuild it from', async () => {
-  expect(await failure(check(newBucket()))).toMatch(/^NotFound: .*no catalog, and no manifest/);
+test('without a catalog it is NotFound, and StoreRegressed if there is a manifest', async () => {
+  expect(await failure(check(newBucket()))).toMatch(/^NotFound: .*no catalog and no manifest/);
   const bucket = await cleanRun();
   for (const key of keysOf(bucket, 'catalog/')) bucket.remove(key);
   expect(await failure(check(bucket))).toMatch(
-    /^NotFound: .*manifests \(2\), from which the catalog can be rebuilt$/,
+    /^StoreRegressed: .*the catalog is lost, so nothing was checked$/,
   );
 });
 

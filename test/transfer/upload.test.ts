@@ -52,6 +52,15 @@ describe('what was uploaded is what was recorded', () => {
     },
   );
 
+  test('a stream that never waits and gives only empty chunks can be aborted', async () => {
+    const { transfers } = setUp();
+    async function* nothing() {
+      while (true) yield new Uint8Array(0);
+    }
+    const upload = transfers.upload([streamItem('s', nothing())], { signal: AbortSignal.timeout(50) });
+    await expect(upload).rejects.toMatchObject({ code: 'Aborted' });
+  });
+
   test('a stream whose chunks are empty now and then', async () => {
     const { bucket, transfers } = setUp();
     async function* some() {

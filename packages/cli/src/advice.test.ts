@@ -139,10 +139,6 @@ describe('adviceFor', () => {
       expect.stringMatching(/^version 7 is quarantined, but its receipts cannot be read either/),
     ]);
     expect(advice('Corrupt', {})).toEqual(['`aCall`']);
-    const missing = new CheckpointError('NotFound', 'x', { context: { run: 'missing', manifestCount: 2 } });
-    expect(adviceFor(missing, situation('fsck', { uri: 'memory://a' }))).toEqual([
-      '`holdfast fsck memory://a --rebuild-catalog` writes a new catalog from them',
-    ]);
   });
 
   it('Fenced: a lone save is told what --attempt is for, another to stop', () => {

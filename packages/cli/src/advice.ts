@@ -297,8 +297,6 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
   if (error.context.path !== undefined || uri === undefined) return ['check the path'];
   if (error.context['bucket'] === 'missing')
     return ['check the name of the bucket and the endpoint; Holdfast creates no buckets'];
-  if (Number(error.context['manifestCount']) > 0)
-    return [`${command('fsck', uri, '--rebuild-catalog')} writes a new catalog from them`];
   const below = error.context['runsBelow'];
   if (Array.isArray(below) && below.length > 0)
     return ['there are runs below this URI: append the name of one'];

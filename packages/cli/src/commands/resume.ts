@@ -54,16 +54,12 @@ async function assertInNoRun(call: Call): Promise<void> {
   });
 }
 
-/**
- * True if the store has shown that the run has no checkpoint, or that nothing exists at its place,
- * including manifests.
- */
+/** Whether the store has shown that the run has no checkpoint, or that there is no run. */
 function isFirstStart(error: unknown): error is CheckpointError {
   if (!isCheckpointError(error, 'NotFound')) return false;
-  const { run, manifestCount, runsBelow } = error.context;
+  const { run, runsBelow } = error.context;
   // A URI that is one segment short leads to a place that holds runs, and not to a new run.
-  const isUnused = runsBelow === undefined && !(Number(manifestCount) > 0);
-  return run === 'empty' || (run === 'missing' && isUnused);
+  return run === 'empty' || (run === 'missing' && runsBelow === undefined);
 }
 
 function freshStart(call: Call): CommandResult {

@@ -1,4 +1,13 @@
-import { assertChunk, CheckpointError, isCheckpointError, unlessAborted } from '../contract/index.ts';
+import {
+  assertChunk,
+  CheckpointError,
+  isCheckpointError,
+  throwIfAborted,
+  unlessAborted,
+} from '../contract/index.ts';
+
+/** A producer that never waits would let no timer and no signal come to their turn. */
+const CHUNKS_PER_TURN = 1024;
 
 /** Reads a stream into the engine's memory, whatever the sizes of its chunks. */
 export class ChunkReader {
@@ -8,6 +17,7 @@ export class ChunkReader {
   #iterator: AsyncIterator<Uint8Array> | undefined;
   #rest: Uint8Array = new Uint8Array(0);
   #isEnded = false;
+  #chunkCount = 0;
 
   constructor(name: string, stream: AsyncIterable<Uint8Array>, signal: AbortSignal) {
     this.#name = name;
@@ -50,6 +60,11 @@ export class ChunkReader {
     if (done) {
       this.#isEnded = true;
       return false;
+    }
+    this.#chunkCount += 1;
+    if (this.#chunkCount % CHUNKS_PER_TURN === 0) {
+      await new Promise((resolve) => setImmediate(resolve));
+      throwIfAborted(this.#signal);
     }
     assertChunk(this.#name, value);
     this.#rest = value;

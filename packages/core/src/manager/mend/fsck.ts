@@ -46,6 +46,7 @@ import {
   assertOwnEntries,
   EVERYTHING,
   listRun,
+  lostCatalog,
   type RunContext,
   readRunRecord,
   type WholeListing,
@@ -109,19 +110,17 @@ async function runRecordProblems(
 }
 
 async function readCatalog(
-  { store, catalog }: RunContext,
+  run: RunContext,
   { objects }: WholeListing,
   signal: AbortSignal | undefined,
 ): Promise<Head> {
-  const head = await catalog.read(signal);
+  const head = await run.catalog.read(signal);
   if (head.seq > 0) return head;
-  const count = objects.filter(({ key }) => parseManifestKey(key) !== null).length;
-  const rest =
-    count === 0
-      ? 'and no manifest'
-      : `but it has manifests (${count}), from which the catalog can be rebuilt`;
-  throw new CheckpointError('NotFound', `there is no run at ${store.uri}: it has no catalog, ${rest}`, {
-    context: { store: store.uri, run: 'missing', manifestCount: count },
+  const manifest = objects.find(({ key }) => parseManifestKey(key) !== null);
+  if (manifest) throw lostCatalog(run, manifest.key, 'nothing was checked');
+  const { uri } = run.store;
+  throw new CheckpointError('NotFound', `there is no run at ${uri}: it has no catalog and no manifest`, {
+    context: { store: uri, run: 'missing' },
   });
 }
 
