@@ -31,8 +31,7 @@ def find_array(name: str, value: Any) -> ArraySource:
     ``InvalidArgument``: it is not an array, is not in this machine's memory, or has a type that
     safetensors does not have. ``Unsupported``: it needs NumPy, which is not installed.
     """
-    # The storage of a tensor has both of these too, and no shape.
-    if hasattr(value, "data_ptr") and hasattr(value, "element_size") and hasattr(value, "shape"):
+    if _is_tensor(name, value):
         return _tensor(name, value)
     if is_numpy_scalar(value):
         # Its ``__array_interface__`` describes a temporary array, which is freed once that was read.
@@ -52,6 +51,19 @@ def find_array(name: str, value: Any) -> ArraySource:
         "arrays, CPU tensors, and objects with __dlpack__ or the buffer protocol",
     )
     return _buffer(name, view)
+
+
+def _is_tensor(name: str, value: Any) -> bool:
+    try:
+        # The storage of a tensor has both of these too, and no shape.
+        return (
+            hasattr(value, "data_ptr") and hasattr(value, "element_size") and hasattr(value, "shape")
+        )
+    except RuntimeError:
+        raise InvalidArgument(
+            f"array {name!r}, a {_type_name(value)}, has no shape: it is nested, or was not "
+            "initialized; pass plain tensors"
+        ) from None
 
 
 def is_numpy_scalar(value: object) -> bool:
@@ -85,10 +97,13 @@ def _tensor(name: str, tensor: Any) -> ArraySource:
     return ArraySource(dtype, shape, copy_into)
 
 
+def _is_masked_class(kind: type) -> bool:
+    return kind.__name__ == "MaskedArray" and kind.__module__.partition(".")[0] == "numpy"
+
+
 def _numpy_like(name: str, value: Any) -> ArraySource:
     interface = interface_of(name, value)
-    is_of_numpy = type(value).__module__.partition(".")[0] == "numpy"
-    if interface.has_mask or (is_of_numpy and hasattr(value, "mask")):
+    if interface.has_mask or any(map(_is_masked_class, type(value).__mro__)):
         raise InvalidArgument(f"array {name!r} is masked; pass value.filled(…) or value.data")
     typestr, shape = interface.typestr, interface.shape
     if typestr[1:2] == "O":

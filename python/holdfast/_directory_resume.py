@@ -11,6 +11,7 @@ from typing import Any, Mapping, NamedTuple, Optional
 
 from ._connect import connect
 from ._nodes import Nodes, find_nodes
+from .checkpoint import Checkpoint
 from .errors import InvalidArgument, TargetExists
 from .run import Run
 
@@ -74,7 +75,8 @@ def resume_directory(
 ) -> Optional[Resumed]:
     """Restores a version, by default the latest, to its directory in ``parent`` on every node.
 
-    Collective, and returns the same on all ranks. ``None``: the run has no checkpoint yet.
+    Collective, and returns the same on all ranks. Each node gets the checkpoint that rank 0 has
+    found. ``NotFound``: it was removed meanwhile. ``None``: the run has no checkpoint yet.
     ``trackers``: the contents of files in ``parent`` by their names. They are replaced when the
     directory is whole.
 
@@ -90,15 +92,15 @@ def resume_directory(
         found = nodes.together(lambda: _find(run, version) if nodes.rank == 0 else None)[0]
         if found is None:
             return None
-        target = os.path.join(parent, naming.of(found))
+        target = os.path.join(parent, naming.of(found.version))
         _restore_on_each(nodes, run, found, target, naming)
 
         def point() -> None:
             for tracker, content in trackers.items() if nodes.leader_index is not None else ():
-                _replace(os.path.join(parent, tracker), content.format(version=found))
+                _replace(os.path.join(parent, tracker), content.format(version=found.version))
 
         nodes.together(point)
-        return Resumed(found, target)
+        return Resumed(found.version, target)
     finally:
         if run is not None:
             run.close()
@@ -132,17 +134,15 @@ def _opened(nodes: Nodes, uri: str, options: Mapping[str, Any]) -> Optional[Run]
     return opened[0] if opened else None
 
 
-def _find(run: Optional[Run], version: Optional[int]) -> Optional[int]:
+def _find(run: Optional[Run], version: Optional[int]) -> Optional[Checkpoint]:
     assert run is not None
     if version is not None:
-        run.files(version)
-        return version
-    latest = run.latest()
-    return None if latest is None else latest.version
+        return run._reader.details(version, run._begin())[0]
+    return run.latest()
 
 
 def _restore_on_each(
-    nodes: Nodes, run: Optional[Run], version: int, target: str, naming: Naming
+    nodes: Nodes, run: Optional[Run], found: Checkpoint, target: str, naming: Naming
 ) -> None:
     """Restores on rank 0, and then on each node that does not see the directory of rank 0."""
     name = nodes.gather(f".holdfast-{secrets.token_hex(8)}")[0]
@@ -150,13 +150,13 @@ def _restore_on_each(
 
     def restore_first() -> None:
         if nodes.rank == 0:
-            _restore(run, version, target)
+            _restore(run, found, target)
             with open(sign, "x", encoding="ascii"):
                 pass
 
     def restore_elsewhere() -> None:
         if nodes.leader_index is not None and not os.path.exists(sign):
-            _restore(run, version, target)
+            _restore(run, found, target)
 
     try:
         nodes.together(restore_first)
@@ -184,11 +184,11 @@ def _remove_old(directory: str, restored: str, naming: Naming) -> None:
                     os.unlink(path)
 
 
-def _restore(run: Optional[Run], version: int, target: str) -> None:
+def _restore(run: Optional[Run], found: Checkpoint, target: str) -> None:
     assert run is not None
     os.makedirs(os.path.dirname(target), exist_ok=True)
     try:
-        run.restore(target, version, replace=True)
+        run.restore(target, found, replace=True)
     except TargetExists as error:
         # The trainer has written it, and may have been killed meanwhile.
         before = f"{target}{_ASIDE}"
@@ -198,7 +198,7 @@ def _restore(run: Optional[Run], version: int, target: str) -> None:
         except OSError as problem:
             message = f"{error.message}; it cannot be renamed to {before}: {problem.strerror}"
             raise TargetExists(message, error.details) from problem
-        run.restore(target, version)
+        run.restore(target, found)
 
 
 def _remove(path: str) -> None:

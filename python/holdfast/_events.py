@@ -15,29 +15,45 @@ from .errors import NotFound, ProtocolError
 _PIECE_BYTES = 65536
 
 
+class News:
+    """Of the saves of a writer. Its streams only say that there is some."""
+
+    def __init__(self) -> None:
+        #: Another object after each news.
+        self.latest = object()
+
+    def note(self) -> None:
+        self.latest = object()
+
+
 class Events:
     """An open stream. Its lines are not parsed: any line counts as news."""
 
     def __init__(
-        self, connection: Connection, sock: socket.socket, response: http.client.HTTPResponse
+        self,
+        connection: Connection,
+        sock: socket.socket,
+        response: http.client.HTTPResponse,
+        news: News,
     ) -> None:
         self._connection = connection
         self._sock = sock
         self._response = response
+        self._news = news
 
-    def look(self) -> Optional[bool]:
-        """Whether there was news since the last call. ``None``: the agent has ended the stream."""
-        has_news = False
+    def look(self) -> bool:
+        """Notes what is new. Returns whether the stream goes on."""
         while True:
             try:
-                piece = self._sock.recv(_PIECE_BYTES)
+                if self._sock.recv(1, socket.MSG_PEEK) == b"":
+                    return False
+                # Noted before it is taken: a signal handler may end this call at any moment.
+                self._news.note()
+                self._sock.recv(_PIECE_BYTES)
             except (BlockingIOError, InterruptedError):
-                return has_news
+                return True
             except OSError:
-                return None
-            if piece == b"":
-                return None
-            has_news = True
+                return False
 
     def wait(self, seconds: float) -> None:
         """Waits until there is news, or the stream has ended."""
@@ -65,7 +81,9 @@ class Events:
         self._sock.close()
 
 
-def open_events(link: Link, writer_id: str, deadline: float) -> Optional[Events]:
+def open_events(
+    link: Link, writer_id: str, deadline: float, news: News
+) -> Optional[Events]:
     """Opens the stream. ``None``: the agent has gone. ``NotFound``: it does not know the writer."""
     connection = link.open(deadline)
     sock = connection.sock
@@ -84,4 +102,4 @@ def open_events(link: Link, writer_id: str, deadline: float) -> Optional[Events]
         connection.close()
         raise
     sock.setblocking(False)
-    return Events(connection, sock, response)
+    return Events(connection, sock, response, news)

@@ -45,7 +45,7 @@ class Link:
         self.place = place
         self._token = token
         self._starter = starter
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._idle: list[Connection] = []
         #: See ``Connection.peer_pid``; of the last connection.
         self.peer_pid = 0
@@ -160,7 +160,7 @@ class Link:
 
     def forget(self) -> None:
         """In the child of a fork: its copies of the parent's sockets are closed."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.close()
 
     def _connections(self, deadline: float, is_new: bool = False) -> Iterator[Connection]:

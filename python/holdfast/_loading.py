@@ -8,6 +8,7 @@ from . import _dtypes
 from ._arguments import items_of
 from ._array_source import checked_address, interface_of, is_contiguous, optional_module
 from ._arrays import is_numpy_scalar
+from .checkpoint import Which
 from ._reader import Reader, Version
 from ._safetensors import LENGTH_BYTES, Entry, header_bytes, parse_header
 from ._tensors import require_memory, require_plain_tensor, unresolved_marks
@@ -20,7 +21,7 @@ _FIRST_BYTES = 64 << 10
 
 def load_arrays(
     reader: Reader,
-    version: Optional[int],
+    version: Optional[Which],
     name: str,
     into: Optional[Mapping[str, Any]],
     deadline: float,

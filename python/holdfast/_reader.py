@@ -17,6 +17,7 @@ from .checkpoint import (
     Checkpoint,
     File,
     Restored,
+    Which,
     checkpoint_from,
     file_from,
     restored_from,
@@ -67,6 +68,10 @@ def version_of(checkpoint: Checkpoint) -> Version:
     return Version(checkpoint.version, checkpoint.lineage, None if key is None else str(key))
 
 
+def _wanted(version: Which) -> Version:
+    return version_of(version) if isinstance(version, Checkpoint) else Version(check_version(version))
+
+
 class Reader:
     """Calls of one run that read. ``deadline`` is of ``time.monotonic()``."""
 
@@ -90,23 +95,30 @@ class Reader:
         answer = self._link.call("GET", "/v1/versions", query=query, deadline=deadline)
         return [checkpoint_from(fields) for fields in _list_of(answer, "versions")]
 
-    def details(self, version: Optional[int], deadline: float) -> tuple[Checkpoint, list[File]]:
+    def details(self, version: Optional[Which], deadline: float) -> tuple[Checkpoint, list[File]]:
         """The version, or the latest, and its files. ``NotFound``: there is none.
 
         From now on the agent holds it for the reads that follow.
         """
-        path = f"/v1/versions/{'latest' if version is None else check_version(version)}"
-        answer = self._link.call("GET", path, query={"uri": self.uri}, deadline=deadline)
-        return checkpoint_from(answer), [file_from(one) for one in _list_of(answer, "files")]
+        wanted = None if version is None else _wanted(version)
+        path = f"/v1/versions/{'latest' if wanted is None else wanted.number}"
+        query = {"uri": self.uri, "lineage": None if wanted is None else wanted.lineage}
+        answer = self._link.call("GET", path, query=query, deadline=deadline)
+        found = checkpoint_from(answer)
+        if wanted is not None and wanted.manifest_key not in (None, version_of(found).manifest_key):
+            raise NotFound(
+                f"version {wanted.number} is another checkpoint now", {"version": wanted.number}
+            )
+        return found, [file_from(one) for one in _list_of(answer, "files")]
 
-    def version(self, version: Optional[int], deadline: float) -> Version:
+    def version(self, version: Optional[Which], deadline: float) -> Version:
         """The version, which may not exist, or the latest. ``NotFound``: nothing was committed."""
         if version is not None:
-            return Version(check_version(version))
+            return _wanted(version)
         latest, _ = self.details(None, deadline)
         return version_of(latest)
 
-    def find(self, version: Optional[int], name: str, deadline: float) -> tuple[Version, File]:
+    def find(self, version: Optional[Which], name: str, deadline: float) -> tuple[Version, File]:
         """A file of the version, or of the latest. ``NotFound``: there is no such file."""
         check_text("name", name, _A_FILE)
         checkpoint, files = self.details(version, deadline)
@@ -128,7 +140,8 @@ class Reader:
     ) -> None:
         """Reads bytes from ``offset`` on straight into ``targets``, one after the other.
 
-        Bytes are verified by the agent. An answer that is cut is asked for again from there on.
+        Bytes are verified by the agent. An answer that is cut is asked for again from there on, of
+        the same checkpoint: meanwhile another one may have got its version.
         ``timeout``: seconds without any byte; then ``AgentUnavailable``. ``Corrupt``: they do not
         match their checksum.
         """
@@ -137,7 +150,7 @@ class Reader:
         cut: Optional[tuple[int, int]] = None
         while left:
             length = sum(target.nbytes for target in left)
-            done = self._read_once(version, name, offset, left, length, timeout)
+            done, version = self._read_once(version, name, offset, left, length, timeout)
             if done == length:
                 return
             offset += done
@@ -163,8 +176,11 @@ class Reader:
         targets: list[memoryview],
         length: int,
         timeout: float,
-    ) -> int:
-        """Sends one request. Returns the number of bytes that arrived before the answer was cut."""
+    ) -> tuple[int, Version]:
+        """Sends one request.
+
+        Returns the number of bytes that arrived before the answer was cut, and of which checkpoint.
+        """
         query = {
             "uri": self.uri,
             **version.query(),
@@ -180,6 +196,7 @@ class Reader:
                 raise ProtocolError(
                     f"the agent answers {response.length} bytes instead of {length} of {name!r}"
                 )
+            version = _answered(response, version)
             for target in targets:
                 filled = 0
                 while filled < target.nbytes:
@@ -191,19 +208,19 @@ class Reader:
                             f"{self.uri}, does not answer"
                         ) from None
                     except (OSError, http.client.HTTPException):
-                        return done
+                        return done, version
                     if not count:
-                        return done
+                        return done, version
                     filled += count
                     done += count
             # Reads to the end of the body, so that the connection can be used again.
             response.read()
-        return done
+        return done, version
 
     def restore(
         self,
         to: FilePath,
-        version: Optional[int],
+        version: Optional[Which],
         options: Mapping[str, Any],
         timeout: Optional[float],
         control_timeout: float,
@@ -214,17 +231,17 @@ class Reader:
         if not to or _LOOKS_LIKE_URI.match(to):
             what = f"the URI {to!r}" if to else "an empty one"
             raise InvalidArgument(f"to: expected the path of a directory, got {what}")
-        version = None if version is None else check_version(version)
+        wanted = None if version is None else _wanted(version)
         was_free = _is_free(to)
         agent = self._agent(control_timeout, end)
         try:
-            return self._restore(to, version, options, (timeout, end), control_timeout)
+            return self._restore(to, wanted, options, (timeout, end), control_timeout)
         except TargetExists:
             if not was_free or options.get("replace") or self._agent(control_timeout, end) == agent:
                 raise
             # The agent that died may have finished the restore. Files of other origin stay.
             again = {**options, "replace": True}
-            return self._restore(to, version, again, (timeout, end), control_timeout)
+            return self._restore(to, wanted, again, (timeout, end), control_timeout)
 
     def _agent(self, timeout: float, end: Optional[float]) -> Any:
         """Identifies the agent: its successor has another value."""
@@ -236,7 +253,7 @@ class Reader:
     def _restore(
         self,
         to: str,
-        version: Optional[int],
+        wanted: Optional[Version],
         options: Mapping[str, Any],
         limit: tuple[Optional[float], Optional[float]],
         control_timeout: float,
@@ -246,8 +263,9 @@ class Reader:
         body: dict[str, Any] = {
             "restoreId": identity,
             "uri": self.uri,
-            "version": "latest" if version is None else str(version),
+            "version": "latest" if wanted is None else str(wanted.number),
             "to": os.path.abspath(to),
+            **({} if wanted is None or wanted.lineage is None else {"lineage": wanted.lineage}),
             **{name: value for name, value in options.items() if value is not None},
         }
 
@@ -309,6 +327,17 @@ def writable_bytes(buffer: WriteableBuffer) -> memoryview:
     if view.readonly or not view.c_contiguous:
         raise InvalidArgument("buffer: expected a writable and contiguous buffer")
     return view.cast("B") if view.nbytes > 0 else memoryview(bytearray())
+
+
+def _answered(response: http.client.HTTPResponse, asked: Version) -> Version:
+    """The checkpoint whose bytes an answer brings."""
+    lineage = response.getheader("holdfast-lineage")
+    key = response.getheader("holdfast-manifest-key")
+    if lineage is None or key is None:
+        raise ProtocolError("the agent's answer does not say of which checkpoint its bytes are")
+    if asked.manifest_key not in (None, key):
+        raise ProtocolError("the agent answers with bytes of another checkpoint than was asked for")
+    return Version(asked.number, lineage, key)
 
 
 def _is_free(path: str) -> bool:

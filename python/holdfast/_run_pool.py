@@ -6,11 +6,11 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 from ._connect import connect
 from ._link import log
-from .errors import HoldfastError, InvalidArgument
+from .errors import AgentUnavailable, HoldfastError, InvalidArgument, Unavailable
 from .run import Run
 
 
@@ -23,24 +23,52 @@ class Options(NamedTuple):
     timeout: float = 30.0
 
 
+class _Place:
+    """Of one run, which is opened once. Other runs do not wait for that."""
+
+    def __init__(self) -> None:
+        self.run: Optional[Run] = None
+        # A signal handler may call while its thread opens the run.
+        self._lock = threading.RLock()
+        self._is_opening = False
+
+    def opened(self, timeout: float, make: Callable[[], Run]) -> Run:
+        if self.run is not None:
+            return self.run
+        if not self._lock.acquire(timeout=timeout):
+            raise AgentUnavailable(
+                f"another thread of this process has been opening the run for {timeout} s"
+            )
+        try:
+            return self.run or self._open(make)
+        finally:
+            self._lock.release()
+
+    def _open(self, make: Callable[[], Run]) -> Run:
+        if self._is_opening:
+            raise Unavailable("a signal handler cannot use a run that its thread is opening")
+        self._is_opening = True
+        try:
+            self.run = make()
+            return self.run
+        finally:
+            self._is_opening = False
+
+
 class RunPool:
     """Safe for threads. The child of a fork opens its own runs."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._readers: dict[tuple[str, Options], Run] = {}
+        self._readers: dict[tuple[str, Options], _Place] = {}
         #: By run and agent.
-        self._writers: dict[tuple[str, Optional[str]], Run] = {}
+        self._writers: dict[tuple[str, Optional[str]], _Place] = {}
         os.register_at_fork(after_in_child=self._forget)
 
     def reader(self, uri: str, options: Options) -> Run:
         """A run that disturbs no writer."""
-        key = uri, options._replace(attempt=None)
-        with self._lock:
-            run = self._readers.get(key)
-            if run is None:
-                run = self._readers[key] = _open(uri, None, options._replace(attempt=None))
-            return run
+        options = options._replace(attempt=None)
+        place = self._readers.setdefault((uri, options), _Place())
+        return place.opened(options.timeout, lambda: _open(uri, None, options))
 
     def writer(self, uri: str, options: Options) -> Run:
         """The only writer of its attempt. Others of this process share it.
@@ -48,22 +76,19 @@ class RunPool:
         ``InvalidArgument``: this process writes the run as another attempt.
         """
         key = uri, options.agent or os.environ.get("HOLDFAST_AGENT")
-        with self._lock:
-            run = self._writers.get(key)
-            if run is None:
-                run = self._writers[key] = _open(uri, (0, 1), options)
-            if options.attempt not in (None, run.attempt):
-                raise InvalidArgument(
-                    f"attempt: this process writes {uri} as attempt {run.attempt!r}, got {options.attempt!r}"
-                )
-            return run
+        place = self._writers.setdefault(key, _Place())
+        run = place.opened(options.timeout, lambda: _open(uri, (0, 1), options))
+        if options.attempt not in (None, run.attempt):
+            raise InvalidArgument(
+                f"attempt: this process writes {uri} as attempt {run.attempt!r}, got {options.attempt!r}"
+            )
+        return run
 
     def close(self) -> None:
         """Leaves all runs. The next call opens them again."""
-        with self._lock:
-            runs = [*self._readers.values(), *self._writers.values()]
-            self._readers, self._writers = {}, {}
-        for run in runs:
+        places = [*self._readers.values(), *self._writers.values()]
+        self._forget()
+        for run in [place.run for place in places if place.run is not None]:
             try:
                 run.close()
             except HoldfastError as error:
@@ -71,7 +96,6 @@ class RunPool:
                 log.error("%s: a save failed, and no later call has raised it: %s", run.uri, error)
 
     def _forget(self) -> None:
-        self._lock = threading.Lock()
         self._readers, self._writers = {}, {}
 
 

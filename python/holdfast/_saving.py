@@ -134,7 +134,11 @@ class Saver:
             writer.refresh(deadline)
             failure = writer.next_failure()
             if failure is not None:
-                raise failure
+                try:
+                    raise failure
+                finally:
+                    # Not before: a signal handler that raises would make the failure unknown.
+                    writer.note_raised(failure)
 
     def joined(self, end: Optional[float] = None) -> Writer:
         """The writer, which joins the run first if it has not joined yet."""

@@ -158,10 +158,10 @@ class Segment:
         self._close_descriptor()
 
     def _close_descriptor(self) -> None:
-        for fd in self._descriptors[:]:
-            # Removed first: a number that is closed may soon be another file's.
-            self._descriptors.remove(fd)
-            os.close(fd)
+        if self._descriptors:
+            # Taken out first: a number that is closed may soon be another file's. And closed in the
+            # same call of the interpreter: a signal handler that raises loses no descriptor.
+            list(map(os.close, map(self._descriptors.pop, [0])))
 
 
 def make_segment(

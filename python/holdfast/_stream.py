@@ -6,6 +6,7 @@ import io
 from typing import TYPE_CHECKING, Any, Optional
 
 from ._reader import Reader, Version
+from .checkpoint import Which
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -15,7 +16,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 def open_stream(
-    reader: Reader, version: Optional[int], name: str, deadline: float, timeout: float
+    reader: Reader, version: Optional[Which], name: str, deadline: float, timeout: float
 ) -> io.BufferedReader:
     """See ``Run.open``. ``timeout``: of each read."""
     found, file = reader.find(version, name, deadline)

@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import Any, Callable, Iterator, Mapping, Optional
 
-from ._events import Events, open_events
+from ._events import Events, News, open_events
 from ._identity import process_identity
 from ._keeper import keep
 from ._link import AgentChanged, Link
@@ -56,7 +56,9 @@ class Writer:
         self._keeper: Optional[threading.Thread] = None
         self.events: Optional[Events] = None
         self.has_left = False
-        self._is_stale = False
+        self._news = News()
+        #: ``latest`` of the news when the states of the saves were read.
+        self._read_news = self._news.latest
         #: Whether the agent has all saves in progress.
         self._knows_all = False
         self._join_count = 0
@@ -134,22 +136,20 @@ class Writer:
         if not self._saves:
             return
         self.ensure(deadline)
-        if not self._is_stale:
+        news = self._news.latest
+        if news is self._read_news:
             return
-        self._is_stale = False
         try:
             answer = self._link.call("GET", f"/v1/writers/{self.id}", deadline=deadline)
         except NotFound:
             # The agent has ended since. The next call joins its successor.
-            self._is_stale = True
             return
-        except BaseException:
-            self._is_stale = True
-            raise
         told = {str(one.get("saveId")): one for one in answer.get("saves", [])}
         for save in self._saves[:]:
             if save.id in told:
                 self.update(save, told[save.id])
+        # Last: a signal handler may end this call, or ask itself meanwhile.
+        self._read_news = news
 
     def ask(self, save: Save, wait: Optional[str], wait_ms: int, deadline: float) -> None:
         """Asks for the state of one save; the agent waits for ``wait`` at most ``wait_ms``."""
@@ -177,17 +177,18 @@ class Writer:
         if not isinstance(fields.get("state"), str):
             raise ProtocolError("the agent's answer is not a save: it has no state")
         with self._lock:
-            if save.is_final:
+            was_final = save.is_final
+            if not was_final:
+                save.fields = dict(fields)
+            if not save.is_final or (was_final and save not in self._saves):
                 return
-            save.fields = dict(fields)
-            if not save.is_final:
-                return
+            error = save.error()
+            # The save is removed last: a signal handler may end this call, and then it is repeated.
+            if error is not None and not save.is_told and save.failure is None:
+                self._failures.append(error)
+                save.failure = error
             if save in self._saves:
                 self._saves.remove(save)
-            error = save.error()
-            if error is not None and not save.is_told:
-                save.failure = error
-                self._failures.append(error)
         for segment in save.segments:
             self.pool.give_back(segment, reusable)
 
@@ -200,9 +201,13 @@ class Writer:
         return save.error()
 
     def next_failure(self) -> Optional[HoldfastError]:
-        """A failure that no call has raised yet. Each is returned once."""
+        """A failure that no call has raised yet."""
         with self._lock:
-            return self._failures.pop(0) if self._failures else None
+            return self._failures[0] if self._failures else None
+
+    def note_raised(self, failure: HoldfastError) -> None:
+        with self._lock, suppress(ValueError):
+            self._failures.remove(failure)
 
     def wait_for_news(self, seconds: float) -> None:
         """Waits until the agent sends news of any save."""
@@ -243,13 +248,7 @@ class Writer:
     def is_connected(self) -> bool:
         """Whether the agent still holds this writer's stream of events."""
         with self._lock:
-            if self.events is None:
-                return False
-            news = self.events.look()
-            if news is not False:
-                # The lines only say that there is news. `refresh` reads the states.
-                self._is_stale = True
-            return news is not None
+            return self.events is not None and self.events.look()
 
     def _rejoin(self, deadline: float) -> None:
         # Counted before the agent knows it: see `_asked`.
@@ -270,7 +269,7 @@ class Writer:
             # From now on a run that is begun again at the URI is refused.
             self._join.setdefault("runId", run_id)
         try:
-            self.events = open_events(self._link, self.id, deadline)
+            self.events = open_events(self._link, self.id, deadline, self._news)
         except NotFound:
             # The agent that this writer joined has ended meanwhile.
             pass
@@ -284,7 +283,7 @@ class Writer:
             self._leave_events()
             return
         self._knows_all = True
-        self._is_stale = True
+        self._news.note()
 
     def _leave_events(self, is_shared: bool = False) -> None:
         events, self.events = self.events, None
@@ -322,8 +321,16 @@ class Writer:
                 continue
             except NotFound:
                 # A new agent knows the saves only when this writer, in any thread, has joined it.
-                if self._knows_me(deadline) and joins == self._join_count:
+                if not self._knows_me(deadline):
+                    self._leave_former(joins)
+                elif joins == self._join_count:
                     raise
+
+    def _leave_former(self, joins: int) -> None:
+        """Another agent has the socket now, while the one that this writer has joined still runs."""
+        with self._lock:
+            if joins == self._join_count:
+                self._leave_events()
 
     def _knows_me(self, deadline: float) -> bool:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple, Optional, Union
 
 from .errors import ProtocolError
 
@@ -38,6 +38,16 @@ class Checkpoint(NamedTuple):
         identity = self.fields.get("id")
         lineage = identity.get("lineage") if isinstance(identity, dict) else None
         return None if lineage is None else str(lineage)
+
+    @property
+    def is_loadable(self) -> bool:
+        """Neither retired nor damaged, and no rollback has left it behind."""
+        return self.state == "live" and not self.fields.get("isLeftBehind")
+
+
+#: A number, or exactly this checkpoint. After a rollback, another one may get its number; then it
+#: is ``NotFound``.
+Which = Union[int, Checkpoint]
 
 
 class File(NamedTuple):

@@ -213,7 +213,7 @@ def _best(run: Run, metric: str, mode: str) -> Optional[Checkpoint]:
         versions = run.versions()
     except NotFound:
         return None
-    live = [one for one in versions if one.state == "live" and not one.fields.get("isLeftBehind")]
+    live = [one for one in versions if one.is_loadable]
     measured = [one for one in live if metric in one.metrics]
     if live and not measured:
         known = sorted({name for one in live for name in one.metrics})

@@ -24,7 +24,7 @@ from ._link import Link
 from ._payload import DEFAULT_ARRAYS_NAME, Payload
 from ._reader import Reader, Version, version_of, writable_bytes
 from ._saving import Saver, Staged, WhenBusy, extras
-from .checkpoint import Checkpoint, File, Restored
+from .checkpoint import Checkpoint, File, Restored, Which
 from .errors import HoldfastError, InvalidArgument, TimedOut
 from .handle import Handle
 
@@ -161,14 +161,14 @@ class Run:
         """Committed checkpoints, newest first. ``NotFound``: there is no run at the URI."""
         return self._reader.versions(limit, self._begin())
 
-    def files(self, version: Optional[int] = None) -> list[File]:
+    def files(self, version: Optional[Which] = None) -> list[File]:
         """The files of a version, by default of the latest. ``NotFound``: there is none."""
         return self._reader.details(version, self._begin())[1]
 
     def restore(
         self,
         to: FilePath,
-        version: Optional[int] = None,
+        version: Optional[Which] = None,
         *,
         only: Optional[list[str]] = None,
         on_corrupt: Optional[Literal["fail", "fallback"]] = None,
@@ -199,7 +199,7 @@ class Run:
         }
         return self._reader.restore(to, version, options, timeout, self._timeout)
 
-    def read(self, name: str, version: Optional[int] = None) -> bytes:
+    def read(self, name: str, version: Optional[Which] = None) -> bytes:
         """All bytes of a file, verified. ``NotFound``, ``Corrupt``."""
         found, file = self._reader.find(version, name, self._begin())
         data = bytearray(file.size_bytes)
@@ -211,7 +211,7 @@ class Run:
         self,
         buffer: WriteableBuffer,
         name: str,
-        version: Optional[int] = None,
+        version: Optional[Which] = None,
         offset: int = 0,
     ) -> None:
         """Fills ``buffer`` with verified bytes of a file, from byte ``offset`` on.
@@ -226,7 +226,7 @@ class Run:
         found = self._reader.version(version, deadline)
         self._reader.read_ranges(found, name, offset, [target], self._timeout)
 
-    def open(self, name: str, version: Optional[int] = None) -> io.BufferedReader:
+    def open(self, name: str, version: Optional[Which] = None) -> io.BufferedReader:
         """A file as a seekable stream of verified bytes: ``torch.load(run.open("default"))``.
 
         Reads from the agent what is asked for, at least 1 MiB at a time. ``NotFound``. A read
@@ -239,7 +239,7 @@ class Run:
 
     def load_arrays(
         self,
-        version: Optional[int] = None,
+        version: Optional[Which] = None,
         name: str = DEFAULT_ARRAYS_NAME,
         into: Optional[Mapping[str, Any]] = None,
     ) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import shutil
 import socketserver
 import tempfile
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Callable, Optional
 from urllib.parse import parse_qs, urlsplit
@@ -50,6 +51,8 @@ class FakeAgent:
         self.tokens: list[Optional[str]] = []
         #: Called with method and path first. It may raise, or return an answer.
         self.before: Callable[[str, str], Optional[tuple[int, Any]]] = lambda method, path: None
+        #: Of the checkpoints whose bytes it answers with.
+        self.lineage = "l1"
         #: Bytes of a body after which an answer of `/v1/files` is cut, once for each number.
         self.cuts: list[int] = []
         self._server: Optional[_Server] = None
@@ -69,7 +72,8 @@ class FakeAgent:
             return
         server.shutdown()
         server.server_close()
-        os.unlink(self.socket)
+        with suppress(FileNotFoundError):
+            os.unlink(self.socket)
         for connection in list(server.connections):
             try:
                 connection.shutdown(2)
@@ -171,6 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
             data = fields if isinstance(fields, bytes) else json.dumps(fields).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
+            self._name_checkpoint(url.path)
             self.end_headers()
             self.wfile.write(data)
 
@@ -323,6 +328,11 @@ class _Handler(BaseHTTPRequestHandler):
         ]
         return {**agent.summary(number), "worldSize": 1, "files": files, "metadata": {}}
 
+    def _name_checkpoint(self, path: str) -> None:
+        if path == "/v1/files":
+            self.send_header("holdfast-lineage", self.server.agent.lineage)
+            self.send_header("holdfast-manifest-key", f"manifests/{self.server.agent.lineage}")
+
     def _file(self, query: dict[str, str]) -> Optional[tuple[int, Any]]:
         agent = self.server.agent
         data = agent.committed[int(query["version"])][query["name"]]
@@ -334,6 +344,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, piece
         self.send_response(200)
         self.send_header("Content-Length", str(len(piece)))
+        self._name_checkpoint("/v1/files")
         self.end_headers()
         self.wfile.write(piece[: agent.cuts.pop(0)])
         self.close_connection = True

@@ -30,6 +30,21 @@ def agent_command() -> list[str]:
     return [node, "--conditions=holdfast-source", f"{_ROOT}/packages/cli/src/main.ts"]
 
 
+def save_again(uri: str, version: int, directory: str, **files: bytes) -> None:
+    """Rolls the run back to version 1, and saves another checkpoint of this number."""
+    os.makedirs(directory)
+    for name, content in files.items():
+        with open(os.path.join(directory, name), "wb") as file:
+            file.write(content)
+    for words in (
+        ["rollback", uri, "--to", "1", "--reason", "test"],
+        ["save", directory, uri, "--version", str(version)],
+    ):
+        subprocess.run(
+            [*agent_command(), *words], check=True, timeout=60, stdout=subprocess.DEVNULL
+        )
+
+
 class RealAgent:
     """Its directory holds its socket, its stage and the runs."""
 

@@ -457,6 +457,12 @@ class Numpy(Refusals):
         ):
             self.refused(value, holdfast.InvalidArgument, "array 'w' has the type .* accepted are bool")
         self.refused(np.ma.masked_array([1.0], [True]), holdfast.InvalidArgument, "is masked")
+        kind = type("Own", (np.ma.MaskedArray,), {})
+        self.refused(kind([1.0], mask=[True]), holdfast.InvalidArgument, "is masked")
+
+    def test_an_array_of_a_class_of_its_own_may_have_a_mask_that_is_not_numpys(self) -> None:
+        kind = type("Own", (np.ndarray,), {"mask": None})
+        self.assertIn(np.ones(2).tobytes(), file_of({"a": np.ones(2).view(kind)}))
 
     @unittest.skipIf(safetensors is None, "safetensors is not installed")
     def test_the_library_of_safetensors_reads_the_file(self) -> None:

@@ -61,7 +61,7 @@ class Frozen(FakeAgentCase):
         # There is news of a save, so that each call asks for its state first.
         writer = self.run_._saver.writer()
         assert writer is not None
-        writer._is_stale = True
+        writer._news.note()
         begin = self.clock.now
         with self.assertRaises(error):
             call()
@@ -155,6 +155,9 @@ class Frozen(FakeAgentCase):
 
             def isclosed(self) -> bool:
                 return False
+
+            def getheader(self, name: str) -> str:
+                return name
 
             def readinto(self, _: Any) -> int:
                 raise socket.timeout("timed out")

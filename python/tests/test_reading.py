@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import http.client
 import json
 import struct
 import sys
@@ -93,6 +94,28 @@ class Bytes(FakeAgentCase):
         self.assertEqual(self.run_.read("big"), self.DATA)
         offsets = [int(query["offset"]) for query in self.requests("GET", "/files")]
         self.assertEqual(offsets, [0, 100_000, 100_001, 400_001])
+
+    def test_the_rest_of_a_cut_answer_is_that_of_the_same_checkpoint(self) -> None:
+        self.agent.cuts = [100_000, 1]
+        self.run_.read_into(bytearray(len(self.DATA)), "big", 5)
+        asked = [
+            (query.get("lineage"), query.get("manifestKey")) for query in self.requests("GET", "/files")
+        ]
+        self.assertEqual(asked, [(None, None), ("l1", "manifests/l1"), ("l1", "manifests/l1")])
+
+    def test_the_rest_of_another_checkpoint_is_a_protocol_error(self) -> None:
+        def replaced(method: str, path: str) -> None:
+            if path == "/v1/files" and self.requests("GET", "/files")[1:]:
+                self.agent.lineage = "l2"
+
+        self.agent.before = replaced
+        self.agent.cuts = [100_000]
+        with self.assertRaisesRegex(holdfast.ProtocolError, "bytes of another checkpoint"):
+            self.run_.read_into(bytearray(len(self.DATA)), "big", 5)
+        headers = {"Content-Length": "4"}
+        with mock.patch.object(http.client.HTTPResponse, "getheader", lambda _, name: headers.get(name)):
+            with self.assertRaisesRegex(holdfast.ProtocolError, "does not say of which checkpoint"):
+                self.run_.read_into(bytearray(4), "big", 5)
 
     def test_an_answer_that_is_cut_at_the_same_byte_again_is_damage(self) -> None:
         self.agent.cuts = [1000, 0]

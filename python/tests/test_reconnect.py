@@ -10,7 +10,7 @@ from typing import Any
 
 import holdfast
 
-from .fake_agent import FINAL, Refusal
+from .fake_agent import FINAL, FakeAgent, Refusal
 from .support import TIMEOUT, FakeAgentCase
 
 
@@ -28,6 +28,19 @@ class Reconnecting(FakeAgentCase):
         self.run_.save(2, buffers={"a": b"2"}).wait()
         lives = {one["life"] for one in self.requests("POST", "/writers")}
         self.assertEqual((len(lives), len(self.requests("POST", "/writers"))), (1, 2))
+
+    def test_a_second_agent_that_takes_the_socket_over_while_the_first_runs_is_joined(self) -> None:
+        self.agent.is_holding = True
+        handle = self.run_.save(1, buffers={"a": b"1"})
+        second = FakeAgent()
+        self.addCleanup(second.close)
+        os.rename(second.socket, self.agent.socket)
+        # The next calls make connections of their own, as calls of several threads do.
+        self.run_._saver._link.close()
+        self.run_.save(2, buffers={"a": b"2"}).wait()
+        handle.wait()
+        self.assertEqual(second.committed, {1: {"a": b"1"}, 2: {"a": b"2"}})
+        self.assertLess(len(second.requests), 40)
 
     def test_unfinished_saves_are_repeated_with_their_ids_from_the_same_segments(self) -> None:
         self.agent.is_holding = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Callable, NoReturn, Optional
 from urllib.parse import unquote
 
@@ -77,8 +78,10 @@ class ObjectStore(ComposerStore):
                 versions = run.versions()
             except NotFound:
                 return []
-            for one in reversed(versions):
-                found += (object_name(one.version, file.name) for file in run.files(one.version))
+            for one in reversed([one for one in versions if one.is_loadable]):
+                # Retention may have removed it since.
+                with suppress(NotFound):
+                    found += (object_name(one.version, file.name) for file in run.files(one))
         return [name for name in found if name.startswith(prefix or "")]
 
     def _run(self) -> Run:

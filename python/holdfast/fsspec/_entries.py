@@ -8,11 +8,6 @@ from .._framework_ids import SCHEME, Place
 from ..checkpoint import Checkpoint, File
 
 
-def is_visible(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint can be loaded. Those that a rollback left behind are not listed."""
-    return checkpoint.state == "live" and not checkpoint.fields.get("isLeftBehind")
-
-
 def directory_entry(name: str, checkpoint: Optional[Checkpoint] = None) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": name, "size": 0, "type": "directory"}
     if checkpoint is not None:

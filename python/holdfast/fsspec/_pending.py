@@ -27,7 +27,7 @@ class Pending:
     """The files that DCP has written for versions without metadata. Safe for threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         #: In the order in which they began.
         self._versions: dict[Key, dict[str, bytes]] = {}
         os.register_at_fork(after_in_child=self._forget)
@@ -63,7 +63,7 @@ class Pending:
 
     def _forget(self) -> None:
         # The parent commits its files itself.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._versions = {}
 
 

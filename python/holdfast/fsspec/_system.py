@@ -18,11 +18,11 @@ from fsspec.implementations.local import LocalFileSystem
 from .._framework_ids import LATEST, SCHEME, Place, place_of, url, version_name, without_scheme
 from .._run_pool import Options, runs
 from .._tree import tree_of
-from ..checkpoint import Checkpoint, File
+from ..checkpoint import Checkpoint, File, Which
 from ..errors import InvalidArgument, NotFound, Unsupported
 from ..run import Run
 from ._dcp import METADATA, METADATA_TMP, files_named_by, refuse_other_ranks
-from ._entries import directory_entry, empty_directories, entries_in, file_entry, is_visible
+from ._entries import directory_entry, empty_directories, entries_in, file_entry
 from ._pending import Key, PendingFile, commit, pending
 from ._transaction import VersionsTransaction
 
@@ -71,6 +71,8 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self._owner = next(_owners)
         #: Held while a transaction is in progress.
         self._one_transaction = threading.Lock()
+        #: While a thread copies a directory: the checkpoints that it has seen, by run and version.
+        self._copying = threading.local()
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -109,7 +111,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise InvalidArgument(f"{SCHEME}://: expected the run as well, as in {SCHEME}://ALIAS")
         if place.version is None:
             with _as_os_errors(path):
-                found = [one for one in self._reader(place).versions() if is_visible(one)]
+                found = [one for one in self._reader(place).versions() if one.is_loadable]
             entries = [directory_entry(f"{base}/{version_name(one.version)}", one) for one in found]
         else:
             entries = entries_in(base, place, *self._details(place))
@@ -175,7 +177,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         place = _file_place(path)
         if mode == "rb":
             with _as_os_errors(path):
-                return self._reader(place).open(place.name, place.version)
+                return self._reader(place).open(place.name, self._which(place))
         if mode not in ("wb", "xb"):
             raise Unsupported(
                 f"{path}: mode {mode!r}: files are written once, with 'wb', and read with 'rb'"
@@ -230,6 +232,17 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with self.open(path1, "rb") as source, self.open(path2, "wb") as target:
             while chunk := source.read(8 << 20):
                 target.write(chunk)  # pyright: ignore[reportArgumentType]
+
+    def get(self, *given: Any, **more: Any) -> Any:
+        """Copies to local files. All files of a version are of the same checkpoint.
+
+        ``FileNotFoundError``: it was removed meanwhile, or a rollback has given its number to another.
+        """
+        self._copying.seen = {}
+        try:
+            return super().get(*given, **more)
+        finally:
+            self._copying.seen = None
 
     def put(
         self,
@@ -316,10 +329,18 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         where = url(place.run, place.version)
         with _as_os_errors(where):
             run = self._reader(place)
-            found, files = run._reader.details(place.version, run._begin())
-        if not is_visible(found):
+            found, files = run._reader.details(self._which(place), run._begin())
+        if not found.is_loadable:
             raise FileNotFoundError(f"{where} is {found.state} and cannot be loaded")
+        seen = getattr(self._copying, "seen", None)
+        if seen is not None:
+            seen[place.run, place.version] = found
         return found, files
+
+    def _which(self, place: Place) -> Optional[Which]:
+        seen = getattr(self._copying, "seen", None) or {}
+        which: Optional[Which] = seen.get((place.run, place.version), place.version)
+        return which
 
     def _type(self, path: str) -> Optional[str]:
         """Type of the entry. ``None``: it does not exist. Other errors are raised, as by ``exists``."""

@@ -9,14 +9,13 @@ from typing import Any, Optional
 from .._framework_ids import version_in, version_name
 from .._link import log
 from ..errors import InvalidArgument, NotFound, Unsupported
-from ..fsspec._entries import is_visible
 from ..run import Run
 
 
 def of_run(run: Run) -> Optional[bytes]:
     """The list, in the form of the installed Ray. ``None``: nothing was committed."""
     try:
-        versions = [one for one in run.versions() if is_visible(one)]
+        versions = [one for one in run.versions() if one.is_loadable]
     except NotFound:
         return None
     if not versions:

@@ -118,7 +118,7 @@ class Writer(StorageWriter):
         self._writes_records = False
         self._has_collectives = True
         self._records_bytes = _RECORDS_BYTES
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         #: Background saves in progress, and the failures of such saves, by their versions.
         self._followed: dict[int, Handle] = {}
         self._failures: dict[int, BaseException] = {}

@@ -12,7 +12,7 @@ from ._group import GroupMark, ranks_of
 from ._writer import Writer
 
 _log = logging.getLogger("holdfast")
-_lock = threading.Lock()
+_lock = threading.RLock()
 _writers: dict[str, tuple[GroupMark, Writer]] = {}
 
 

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from holdfast.composer import CheckpointDestination, ObjectStore
 from holdfast.errors import HoldfastError
 from holdfast.fsspec import url
 
+from ..real_agent import agent_command
 from .jobs import ANSWER
 
 _FILE = "ep1-ba4-rank0.pt"
@@ -48,7 +50,7 @@ def reading(uri: str, directory: str, path: str) -> dict[str, Any]:
     named = os.path.join(directory, "named.pt")
     get_file(url(uri, 4, _FILE), named, progress_bar=False)
     silent = ObjectStore(uri, agent=f"{directory}/none.sock", timeout=0.1)
-    return {
+    found = {
         "latest": latest,
         "same": os.path.getsize(named) == store.get_object_size(f"any/{_FILE}"),
         "objects": store.list_objects("step-4/"),
@@ -64,6 +66,9 @@ def reading(uri: str, directory: str, path: str) -> dict[str, Any]:
         "no agent": caught(lambda: silent.get_object_size("latest-rank0.pt.symlink")),
         "left": sorted(os.listdir(directory)),
     }
+    words = ["rollback", uri, "--to", "4", "--reason", "test"]
+    subprocess.run([*agent_command(), *words], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    return {**found, "objects after a rollback": store.list_objects(None)}
 
 
 def writing(uri: str, directory: str, path: str) -> dict[str, Any]:

@@ -8,10 +8,11 @@ import shutil
 from typing import Any
 from unittest import mock
 
+import holdfast
 from holdfast.directories import DirectoryCheckpoints
 from holdfast.errors import Conflict, InvalidArgument, NotFound, TargetExists
 
-from ..real_agent import RealAgentCase
+from ..real_agent import RealAgentCase, save_again
 
 
 class Directories(RealAgentCase):
@@ -44,6 +45,27 @@ class Directories(RealAgentCase):
                 self.assertEqual(file.read(), content)
         names = sorted(name for name in os.listdir(self.directory) if not name.startswith("."))
         self.assertEqual(names, ["global_step0007", "global_step0007.before-resume", "latest", "number"])
+
+    def test_each_node_gets_the_checkpoint_that_was_found_first(self) -> None:
+        with self.checkpoints() as made:
+            for version in (1, 2):
+                path = self.write(made, version, "old")
+                made.save(version)
+        shutil.rmtree(made.path(2))
+        found = holdfast.Run.latest
+
+        def replaced(run: holdfast.Run) -> Any:
+            latest = found(run)
+            save_again(self.uri, 2, self.path("again"), file=b"new")
+            return latest
+
+        with mock.patch.object(holdfast.Run, "latest", replaced):
+            self.assertEqual(made.resume(), 2)
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "old")
+        self.assertEqual(made.resume(), 2)
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "new")
 
     def test_a_link_that_was_put_aside_is_in_the_way_of_no_later_resume(self) -> None:
         with self.checkpoints() as made:
@@ -91,14 +113,8 @@ class Directories(RealAgentCase):
             self.write(made, version, "saved")
             os.mkdir(os.path.join(made.path(version), "empty"))
             made.save(version)
-        with open(os.path.join(made.path(2), "later"), "w", encoding="utf-8") as file:
-            file.write("in no version")
-        os.mkdir(os.path.join(made.path(3), "empty", "later"))
-        # A trainer that goes back writes a step again.
-        shutil.move(made.path(4), self.path("aside"))
-        self.write(made, 4, "saved")
-        os.utime(os.path.join(made.path(4), "file"), ns=self.times(self.path("aside/file")))
-        os.mkdir(os.path.join(made.path(4), "empty"))
+            # The next call may remove it.
+            self.change(made, version)
         with self.assertLogs("holdfast", "WARNING") as logged:
             made.finish()
         left = sorted(name for name in os.listdir(self.directory) if name.startswith("step-"))
@@ -106,6 +122,19 @@ class Directories(RealAgentCase):
         self.assertEqual(sorted(os.listdir(made.path(2))), ["empty", "file", "later"])
         self.assertEqual(len(logged.output), 3)
         self.assertIn("step-2 stays: it was changed after it was saved as version 2", logged.output[0])
+
+    def change(self, made: Any, version: int) -> None:
+        if version == 2:
+            with open(os.path.join(made.path(2), "later"), "w", encoding="utf-8") as file:
+                file.write("in no version")
+        elif version == 3:
+            os.mkdir(os.path.join(made.path(3), "empty", "later"))
+        elif version == 4:
+            # A trainer that goes back writes a step again.
+            shutil.move(made.path(4), self.path("aside"))
+            self.write(made, 4, "saved")
+            os.utime(os.path.join(made.path(4), "file"), ns=self.times(self.path("aside/file")))
+            os.mkdir(os.path.join(made.path(4), "empty"))
 
     def times(self, path: str) -> tuple[int, int]:
         facts = os.stat(path)

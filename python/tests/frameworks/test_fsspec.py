@@ -21,7 +21,7 @@ from holdfast import _requirements
 from holdfast._run_pool import runs
 from holdfast.fsspec import _pending
 
-from ..real_agent import RealAgentCase
+from ..real_agent import RealAgentCase, save_again
 from ..support import PYTHON_ROOT, optional, python_child
 from . import abstract_get
 
@@ -115,6 +115,24 @@ class Reading(FsspecCase):
         self.assertEqual([path[-6:] for path in self.fs.ls(self.base, detail=False)], ["step-1"])
         self.assertFalse(self.fs.exists(self.at("step-2")))
 
+
+    def test_a_copied_directory_is_of_one_checkpoint(self) -> None:
+        self.save(1, a=b"1")
+        self.save(2, a=b"old", b=b"old")
+        opened, asked = holdfast.Run.open, []
+
+        def replaced(run: Any, name: str, version: Any = None) -> Any:
+            asked.append(name)
+            if len(asked) == 2:
+                save_again(self.uri, 2, self.path("again"), a=b"new", b=b"new")
+            return opened(run, name, version)
+
+        with mock.patch.object(holdfast.Run, "open", replaced):
+            self.fs.get(self.at("step-2"), self.path("copied"), recursive=True)
+        self.assertEqual(asked, ["a", "b"])
+        for name in asked:
+            self.assertEqual(pathlib.Path(self.path("copied", name)).read_text(), "old")
+        self.assertEqual(self.fs.cat(self.at("step-2", "a")), b"new")
 
     def test_empty_directories_of_a_version_are_shown(self) -> None:
         os.makedirs(self.path("in", "dir", "none", "inner"))

@@ -143,23 +143,18 @@ export const versionsQuery = z.strictObject({
     .regex(/^\d{1,9}$/)
     .optional(),
 });
-export const versionQuery = z.strictObject({
-  uri,
-  lineage: z
-    .string()
-    .regex(/^\d{1,9}$/)
-    .optional(),
-});
+const lineage = z
+  .string()
+  .regex(/^\d{1,9}$/)
+  .optional();
+export const versionQuery = z.strictObject({ uri, lineage });
 export const fileQuery = z.strictObject({
   uri,
   version: z
     .string()
     .regex(/^(\d{1,19}|latest)$/, 'is neither a version nor "latest"')
     .default('latest'),
-  lineage: z
-    .string()
-    .regex(/^\d{1,9}$/)
-    .optional(),
+  lineage,
   name: z.string().min(1),
   manifestKey: z
     .string()
@@ -187,6 +182,7 @@ export const restoreRequest = z
     restoreId: id,
     uri,
     version: z.union([version, z.literal('latest')]).default('latest'),
+    lineage: lineage.describe('of the version: after a rollback, another one may have its number'),
     to: path,
     only: z.array(z.string()).optional(),
     onCorrupt: z.enum(['fail', 'fallback']).default('fail'),
@@ -203,7 +199,11 @@ export const restoreRequest = z
   .refine(({ shard, exportAs, only, onCorrupt, mtimes }) => {
     const kinds = (shard ? 1 : 0) + (exportAs ? 1 : 0);
     return kinds === 0 || (kinds === 1 && !only && onCorrupt === 'fail' && !mtimes);
-  }, 'has shard or exportAs together with another of them, only, onCorrupt or mtimes');
+  }, 'has shard or exportAs together with another of them, only, onCorrupt or mtimes')
+  .refine(
+    (request) => request.lineage === undefined || request.version !== 'latest',
+    'has a lineage without the number of a version',
+  );
 export const restoreQuery = z.strictObject({
   wait: z.enum(['restored']).optional(),
   timeoutMs: millisecondsInQuery.optional(),

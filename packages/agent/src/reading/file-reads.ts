@@ -23,6 +23,7 @@ export interface FileRead extends Wanted {
 export interface OpenedRead {
   readonly sizeBytes: number;
   readonly id: CheckpointId;
+  readonly manifestKey: string;
   chunks(): AsyncGenerator<Uint8Array, void, void>;
   /** Fires if the caller takes no chunk while other reads wait: then it must end. */
   readonly cut: AbortSignal;
@@ -73,7 +74,7 @@ export class FileReads {
   async read(wanted: FileRead, use: (opened: OpenedRead) => Promise<void>): Promise<void> {
     await this.#readers.read(wanted, async (checkpoint) => {
       const id = checkpoint.summary?.id as CheckpointId;
-      const fileBytes = await this.#sizeOf(wanted, checkpoint, id);
+      const { fileBytes, manifestKey } = await this.#find(wanted, checkpoint, id);
       const { offset, length = fileBytes - offset } = wanted;
       if (offset > fileBytes || offset + length > fileBytes)
         throw outside(wanted.name, { offset, length, fileBytes });
@@ -82,6 +83,7 @@ export class FileReads {
       await use({
         sizeBytes: length,
         id,
+        manifestKey,
         chunks: () => this.#chunks(checkpoint, { name: wanted.name, range, cut }),
         cut: cut.signal,
       });
@@ -138,19 +140,19 @@ export class FileReads {
     return this.#numberCount;
   }
 
-  async #sizeOf(
-    { name, manifestKey }: FileRead,
+  async #find(
+    { name, manifestKey: wantedKey }: FileRead,
     checkpoint: Checkpoint,
     { version }: CheckpointId,
-  ): Promise<number> {
-    const sizes = await this.#sizesOf(checkpoint);
+  ): Promise<{ fileBytes: number; manifestKey: string }> {
+    const { byName, manifestKey } = await this.#sizesOf(checkpoint);
     const context = { name, version };
-    if (manifestKey !== undefined && manifestKey !== sizes.manifestKey) {
+    if (wantedKey !== undefined && wantedKey !== manifestKey) {
       const message = `version ${version} is another checkpoint now: the run was removed and begun again`;
       throw new CheckpointError('NotFound', message, { context });
     }
-    const sizeBytes = sizes.byName.get(name);
-    if (sizeBytes !== undefined) return sizeBytes;
+    const fileBytes = byName.get(name);
+    if (fileBytes !== undefined) return { fileBytes, manifestKey };
     throw new CheckpointError('NotFound', `version ${version} has no file "${name}"`, { context });
   }
 

@@ -1,6 +1,12 @@
 /** A restore to a directory, which several callers may wait for. */
 
-import { CheckpointError, type RunManager, toCheckpointError, toVersion } from '@holdfast/core';
+import {
+  CheckpointError,
+  type CheckpointReference,
+  type RunManager,
+  toCheckpointError,
+  toVersion,
+} from '@holdfast/core';
 import type { RestoreRequest, RestoreView } from '../api/shapes.ts';
 import { Changes } from '../changes.ts';
 import { problemOf } from '../problem.ts';
@@ -77,10 +83,17 @@ export class RestoreJob {
     }
   }
 
+  #wanted(): CheckpointReference | 'latest' {
+    const { version, lineage } = this.request;
+    if (version === 'latest') return version;
+    const number = toVersion(BigInt(version));
+    return lineage === undefined ? number : { version: number, lineage: Number(lineage) };
+  }
+
   async #restoreFiles(manager: RunManager) {
-    const { version, to, only, onCorrupt, replace, mtimes } = this.request;
+    const { to, only, onCorrupt, replace, mtimes } = this.request;
     const result = await manager.restore({
-      version: version === 'latest' ? version : toVersion(BigInt(version)),
+      version: this.#wanted(),
       ...{ to, only, onCorrupt, replace, mtimes, signal: this.#stop.signal },
     });
     return {

@@ -26,13 +26,16 @@ export function restoreShards(
 
 async function restore(
   manager: RunManager,
-  { uri, version, ...request }: RestoreRequest,
+  { uri, version, lineage, ...request }: RestoreRequest,
   signal: AbortSignal,
 ): Promise<Restored> {
   signal.throwIfAborted();
   // Loaded here, so that the start of an agent does not wait for it.
   const elasticdl = await import('@holdfast/elasticdl');
-  const checkpoint = await findCheckpoint(manager, { uri, version: String(version), lineage: undefined });
+  const checkpoint = await findCheckpoint(manager, {
+    ...{ uri, version: String(version) },
+    lineage: lineage === undefined ? undefined : Number(lineage),
+  });
   const suspicions: string[] = [];
   await using set = await elasticdl.openCheckpointShards(checkpoint, { signal });
   const onSuspicion = (reason: string) => void suspicions.push(reason);

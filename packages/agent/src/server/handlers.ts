@@ -199,13 +199,16 @@ async function sendFile(agent: Agent, { query, response, signal }: Asked): Promi
     ...{ ...which, lineage: numberOf(lineage) },
     ...{ offset: Number(offset ?? 0), length: numberOf(length) },
   };
-  await agent.files.read(wanted, async ({ sizeBytes, id, chunks, cut }) => {
+  await agent.files.read(wanted, async ({ sizeBytes, id, manifestKey, chunks, cut }) => {
     const stop = AbortSignal.any([signal, cut]);
     const begin = () =>
       response.writeHead(200, {
         'content-type': 'application/octet-stream',
         'content-length': sizeBytes,
+        // By these, a reader whose answer is cut asks for the rest of the same checkpoint.
         'holdfast-version': String(id.version),
+        'holdfast-lineage': String(id.lineage),
+        'holdfast-manifest-key': manifestKey,
       });
     for await (const chunk of chunks()) {
       // An error before the first chunk is answered as an error. A later one cuts the connection,

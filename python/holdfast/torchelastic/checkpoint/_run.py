@@ -199,7 +199,7 @@ class RunCheckpointManager(CheckpointManager):
         run = self._read()
         found: dict[int, Any] = {one.sequence_id: one for one in old_checkpoints(self._old)}
         for one in self._versions():
-            if one.state == "live" and not one.fields.get("isLeftBehind"):
+            if one.is_loadable:
                 found[one.version] = RunCheckpoint(run, one.version, _COMMITTED)
         return [found[number] for number in sorted(found, reverse=True)]
 
