@@ -20,6 +20,11 @@ for (const cloud of CLOUDS) {
       await expect(save(below(gpt, 'a/b'))).rejects.toMatchObject(refused(' lies in the run '));
       await expect(save(uri)).rejects.toMatchObject(refused(' holds runs already: gpt'));
       await save(below(uri, 'gpt-2'));
+      // MinIO refuses the empty segment itself.
+      for (const hidden of ['.holdfast-a/b', ...(cloud.title === 'S3' ? [] : ['a//b'])])
+        await expect(save(below(uri, hidden))).rejects.toMatchObject(
+          refused('no search would find a run at'),
+        );
     });
   });
 }

@@ -54,6 +54,19 @@ describe('the first save at a place', () => {
     return await manager.save({ version, buffers: { a: bytes(4) } });
   };
 
+  test.each(['.holdfast-a/run', 'a\tb/run', 'run\n'])(
+    'that no search would find is refused: %j',
+    async (path) => {
+      await expect(save(path, 1)).rejects.toMatchObject({
+        code: 'InvalidArgument',
+        message: expect.stringMatching(/^no search would find a run at .*: a segment of its path is empty/),
+      });
+      await save(path, 1, { mayShareItsPlace: true });
+      // One that is there already is used as any other.
+      await save(path, 2);
+    },
+  );
+
   test('that holds runs, or lies in one, is refused unless it is asked for; a second save is not asked', async () => {
     await save('runs/gpt', 1);
     await expect(save('runs', 1)).rejects.toMatchObject({

@@ -52,6 +52,15 @@ describe('save and restore', () => {
     }
   });
 
+  test('one stream for two files is refused: each would get a part of its chunks', async () => {
+    await using manager = open(newBucket());
+    const web = new Blob([bytes(10) as Uint8Array<ArrayBuffer>]).stream();
+    await expect(manager.save({ version: 1, files: { a: web, b: 'x', c: web } })).rejects.toMatchObject({
+      code: 'InvalidArgument',
+      message: '"a" and "c" have the same stream; give each its own',
+    });
+  });
+
   test('without a version a lone writer counts on from the highest', async () => {
     await using manager = open(newBucket());
     expect((await manager.save({ buffers: { a: bytes(1) } })).version).toBe(0n);

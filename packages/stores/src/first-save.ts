@@ -1,7 +1,8 @@
-/** Checks once, before a run is begun, that its place is not shared with another run. */
+/** Checks once, before a run is begun, its place: that it is found again, and not shared. */
 
+import { resolve } from 'node:path';
 import { findRunsBelow, hasRunAt } from '@holdfast/core';
-import { CheckpointError, isStopOf, type ObjectStore } from '@holdfast/core/contract';
+import { CheckpointError, isObjectKey, isStopOf, type ObjectStore } from '@holdfast/core/contract';
 import { runAround } from '@holdfast/local-files';
 import type { StoreEnvironment } from './env.ts';
 import { openStore } from './open-store.ts';
@@ -15,9 +16,10 @@ const CLOUD_URI = /^((?:s3|gs):\/\/[^/?]+|az:\/\/[^/?]+\/[^/?]+)\/([^?]*)(\?.*)?
 const PARENTS_MAX = 8;
 
 /**
- * Throws `InvalidArgument` if there are runs below the place, or if it lies in a run. Each would
- * list the other's objects as foreign ones. A mirror or a manual removal of the outer run would
- * include the inner one. Cost: one list request, and one for each segment of the path.
+ * Throws `InvalidArgument` if there are runs below the place, if it lies in a run, or if no search
+ * for runs would find it. Runs that share a place would list each other's objects as foreign ones.
+ * A mirror or a manual removal of the outer run would include the inner one. Cost: one list request,
+ * and one for each segment of the path.
  */
 export async function assertOwnPlace(
   uri: string,
@@ -29,6 +31,7 @@ export async function assertOwnPlace(
   },
   signal: AbortSignal,
 ): Promise<void> {
+  assertFound(uri, store.uri);
   const below = await findRunsBelow(store.records, { signal });
   const around = below.length > 0 ? null : await findRunAround(uri, store, signal);
   if (below.length === 0 && around === null) return;
@@ -36,6 +39,22 @@ export async function assertOwnPlace(
   throw new CheckpointError('InvalidArgument', `${store.uri} ${what}; each run needs a separate place`, {
     context: { store: store.uri, place: 'shared' },
   });
+}
+
+/** A search goes by the names of directories, and passes over names that no key may have. */
+function assertFound(uri: string, shownUri: string): void {
+  if (segmentsOf(uri, shownUri).every(isObjectKey)) return;
+  const why = 'a segment of its path is empty, has a control character, or begins with ".holdfast-"';
+  throw new CheckpointError('InvalidArgument', `no search would find a run at ${shownUri}: ${why}`, {
+    context: { store: shownUri },
+  });
+}
+
+function segmentsOf(uri: string, shownUri: string): string[] {
+  const path = pathOfFileUri(shownUri);
+  if (path !== null) return resolve(path).split('/').slice(1);
+  const [, , below = ''] = CLOUD_URI.exec(uri) ?? [];
+  return below === '' ? [] : below.replace(/\/$/, '').split('/').map(decodeURIComponent);
 }
 
 /**

@@ -13,8 +13,8 @@ export interface OpenOptions extends Omit<CheckpointManagerOptions, 'store'> {
   /** Fills what the URI leaves open; default: `process.env`. */
   env?: StoreEnvironment | undefined;
   /**
-   * Begins a run even if other runs lie below it, or if it lies in another one. Default:
-   * `InvalidArgument`.
+   * Begins a run even if other runs lie below it, if it lies in another one, or where no search for
+   * runs would find it. Default: `InvalidArgument`.
    */
   mayShareItsPlace?: boolean | undefined;
 }

@@ -62,8 +62,21 @@ export async function resolveSources(run: RunContext, options: SaveOptions): Pro
   checkFileCount(sources.length);
   if (sources.length === 0) throw new CheckpointError('InvalidArgument', 'there is no file to save');
   checkLogicalNames(sources.map(([name]) => name));
+  checkStreams(sources);
   const resolve = ([name, source]: (typeof sources)[number]) => resolveSource(run, name, source);
   return { files: await atATime(sources, SOURCES_AT_ONCE, resolve), directories: [] };
+}
+
+/** Two files would share the chunks of one stream between them. */
+function checkStreams(sources: readonly (readonly [string, SaveSource])[]): void {
+  const names = new Map<SaveSource, string>();
+  for (const [name, source] of sources) {
+    if (typeof source === 'string' || source instanceof Uint8Array) continue;
+    const other = names.get(source);
+    if (other !== undefined)
+      throw refusal(`"${other}" and "${name}" have the same stream; give each its own`);
+    names.set(source, name);
+  }
 }
 
 /** The receipt must hold all empty directories. */
