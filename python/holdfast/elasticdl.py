@@ -21,7 +21,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
 from ._connect import connect
 from ._holds_run import HoldsRun
 from ._arguments import FilePath, check_version
-from .checkpoint import Checkpoint, Restored
+from .checkpoint import Checkpoint, Restored, Which
 from .errors import Conflict, Incomplete, InvalidArgument, NotFound
 from .handle import Handle
 from .run import Run
@@ -233,20 +233,19 @@ def _restored_shard(
     form: str,
     directory: Optional[FilePath],
 ) -> Optional[bytes]:
-    # By its version, because a newer checkpoint may be committed meanwhile.
-    latest = run.latest() if version is None else None
-    number = version if latest is None else latest.version
-    if number is None:
+    # Found first, because a newer checkpoint may be committed meanwhile.
+    which = run.latest() if version is None else version
+    if which is None:
         return None
     asked = {"shard": {"index": index, "count": count, "form": form}}
     with tempfile.TemporaryDirectory(prefix="holdfast-shard-", dir=directory) as place:
         target = os.path.join(place, "shard")
-        _asked(run, target, number, asked)
+        _asked(run, target, which, asked)
         with open(os.path.join(target, _file_of(index, count)), "rb") as file:
             return file.read()
 
 
-def _asked(run: Run, to: FilePath, version: Optional[int], asked: Mapping[str, Any]) -> Restored:
+def _asked(run: Run, to: FilePath, version: Optional[Which], asked: Mapping[str, Any]) -> Restored:
     run._begin()
     restored = run._reader.restore(to, version, asked, None, run._timeout)
     for reason in restored.suspicions:

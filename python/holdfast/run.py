@@ -41,10 +41,13 @@ class Run:
     forks: a child shares no connection and no segment with its parent. It joins as a new life of
     the writer when it saves for the first time, and that fences the parent.
 
+    Calls that read take the number of a version, or a ``Checkpoint``. After a rollback, another
+    checkpoint may get the number. ``NotFound``: the ``Checkpoint`` is no longer there.
+
     The failure of a save is raised by the next call of the run, once, unless ``Handle.wait`` has
     raised it before. Each call raises ``AgentUnavailable`` if the agent does not answer for the
-    ``timeout`` of ``connect``, and ``Unavailable`` if the agent answers and the store does not. A call with a ``timeout`` of its own may end 2 s later than that if the
-    agent does not answer.
+    ``timeout`` of ``connect``, and ``Unavailable`` if the agent answers and the store does not. A
+    call with a ``timeout`` of its own may end 2 s later than that if the agent does not answer.
     """
 
     def __init__(

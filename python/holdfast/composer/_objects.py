@@ -55,7 +55,7 @@ def link_of(run: Run, text: str) -> Optional[bytes]:
     latest = run.latest()
     if latest is None:
         raise FileNotFoundError(f"{text}: nothing was committed")
-    names = [file.name for file in run.files(latest.version)]
+    names = [file.name for file in run.files(latest)]
     if len(names) != 1:
         raise FileNotFoundError(
             f"{text}: version {latest.version} is no checkpoint of Composer: it has {len(names)} files"

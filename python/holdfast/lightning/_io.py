@@ -11,6 +11,7 @@ from lightning.fabric.plugins.io.checkpoint_io import CheckpointIO as LightningI
 
 from .._handles import Handles
 from .._run_pool import Options, runs
+from ..checkpoint import Checkpoint, Which
 from ..errors import HoldfastError, InvalidArgument, NotFound, Unsupported
 from ._places import Target, target_of
 
@@ -72,19 +73,21 @@ class CheckpointIO(LightningIO):
 
         ``FileNotFoundError``: there is no such version. ``Unsupported``: another program saved it.
         """
-        target = _resolved(target_of(path), self._options)
+        target = target_of(path)
+        wanted = _wanted(target, self._options)
         run = runs.reader(target.run, self._options)
         try:
-            names = [file.name for file in run.files(target.version)]
+            found, files = run._reader.details(wanted, run._begin())
         except NotFound as error:
             raise FileNotFoundError(f"{path}: {error.message}") from error
+        names = [file.name for file in files]
         if target.name not in names:
             raise Unsupported(
-                f"{path}: version {target.version} is no checkpoint of Lightning: it has no file "
+                f"{path}: version {found.version} is no checkpoint of Lightning: it has no file "
                 f"{target.name!r}, and {len(names)} others ({', '.join(names[:5])})",
-                {"version": target.version},
+                {"version": found.version},
             )
-        with run.open(target.name, target.version) as file:
+        with run.open(target.name, found) as file:
             loaded: dict[str, Any] = torch.load(
                 file, map_location=map_location, weights_only=weights_only
             )
@@ -99,16 +102,15 @@ class CheckpointIO(LightningIO):
         self._handles.wait()
 
 
-def _resolved(target: Target, options: Options) -> Target:
-    """All ranks load the same version, also if a commit comes between."""
+def _wanted(target: Target, options: Options) -> Which:
+    """All ranks load the same latest, also if a commit or a rollback comes between."""
     if target.version is not None:
-        return target
+        return target.version
     found: list[Any] = [None, None]
     is_group = torch.distributed.is_available() and torch.distributed.is_initialized()
     if not is_group or torch.distributed.get_rank() == 0:
         try:
-            latest = runs.reader(target.run, options).latest()
-            found[0] = None if latest is None else latest.version
+            found[0] = runs.reader(target.run, options).latest()
         except HoldfastError as error:
             # The other ranks wait for an answer.
             found[1] = error
@@ -118,4 +120,5 @@ def _resolved(target: Target, options: Options) -> Target:
         raise found[1]
     if found[0] is None:
         raise FileNotFoundError(f"{target.run}: nothing was committed")
-    return target._replace(version=found[0])
+    latest: Checkpoint = found[0]
+    return latest

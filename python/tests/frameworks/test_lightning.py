@@ -165,7 +165,8 @@ class Fitting(LightningCase):
         plugin = CheckpointIO(waits=True)
         for version in (1, 2):
             plugin.save_checkpoint({"a": version}, self.at(f"step-{version}"))
-        sent: list[Any] = [1, None]
+        with self.connect(writer=None) as run:
+            sent: list[Any] = [run.versions()[1], None]
 
         def broadcast(box: list[Any]) -> None:
             box[:] = sent

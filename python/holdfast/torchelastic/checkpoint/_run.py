@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Mapping, Optional, Sequence, Union, cast
 
 from ..._connect import connect
+from ...checkpoint import Which
 from ...errors import InvalidArgument, NotFound
 from ...run import Run
 from ._contract import Checkpoint, CheckpointManager, check_key
@@ -46,9 +47,11 @@ class _Part(io.BytesIO):
 class RunCheckpoint(Checkpoint):
     """A version of the run. Its keys are files."""
 
-    def __init__(self, run: Run, sequence_id: int, state: str) -> None:
-        self.sequence_id = sequence_id
+    def __init__(self, run: Run, which: Which, state: str) -> None:
+        self.sequence_id = which if isinstance(which, int) else which.version
         self._run = run
+        #: All keys are read from the same one.
+        self._which = which
         self._state = state
         self._parts: dict[str, _Part] = {}
 
@@ -65,7 +68,7 @@ class RunCheckpoint(Checkpoint):
         check_key(key)
         if self._state != _COMMITTED:
             raise self._error("is not committed: there is nothing to read yet")
-        return cast(BinaryIO, self._run.open(key, self.sequence_id))
+        return cast(BinaryIO, self._run.open(key, self._which))
 
     def commit(self) -> None:
         """Returns when the store has the commit. The errors are those of ``Handle.wait``."""
@@ -145,7 +148,7 @@ class RunCheckpointManager(CheckpointManager):
         old = old_checkpoints(self._old)
         if latest is None or (old and old[0].sequence_id > latest.version):
             return old[0] if old else None
-        return RunCheckpoint(self._read(), latest.version, _COMMITTED)
+        return RunCheckpoint(self._read(), latest, _COMMITTED)
 
     def list_checkpoints(self) -> Sequence[Checkpoint]:
         """Those that can be loaded, newest first. A rollback has left others behind."""
@@ -200,7 +203,7 @@ class RunCheckpointManager(CheckpointManager):
         found: dict[int, Any] = {one.sequence_id: one for one in old_checkpoints(self._old)}
         for one in self._versions():
             if one.is_loadable:
-                found[one.version] = RunCheckpoint(run, one.version, _COMMITTED)
+                found[one.version] = RunCheckpoint(run, one, _COMMITTED)
         return [found[number] for number in sorted(found, reverse=True)]
 
 
