@@ -99,7 +99,7 @@ describe('fsck', () => {
 
     await rm(`${place.runDirectory}/catalog`, { recursive: true });
     const lost = await holdfast(['fsck', place.uri]);
-    expect(lost.code).toBe(6);
+    expect(lost.code).toBe(5);
     expect(lost.stderr).toContain('--rebuild-catalog');
     const rebuilt = await holdfast(['fsck', place.uri, '--rebuild-catalog', '--apply']);
     expect(rebuilt.code).toBe(0);
