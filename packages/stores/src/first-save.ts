@@ -18,8 +18,8 @@ const PARENTS_MAX = 8;
 /**
  * Throws `InvalidArgument` if there are runs below the place, if it lies in a run, or if no search
  * for runs would find it. Runs that share a place would list each other's objects as foreign ones.
- * A mirror or a manual removal of the outer run would include the inner one. Cost: one list request,
- * and one for each segment of the path.
+ * A mirror or a manual removal of the outer run would include the inner one. Cost: one list
+ * request, and one for each segment of the path.
  */
 export async function assertOwnPlace(
   uri: string,

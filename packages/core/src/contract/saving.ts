@@ -20,9 +20,9 @@ export interface CommitMeta {
 
 /**
  * Bytes to save: a path, bytes in memory, or a stream of unknown length (an async iterable, such as
- * a Node or web stream), for one file only. Bytes in memory must not change until the save has ended. If a file is
- * written to meanwhile, also through a shared mapping, the save rejects it (`SourceChanged`), or
- * saves it as it was at one moment.
+ * a Node or web stream), for one file only. Bytes in memory must not change until the save has
+ * ended. If a file is written to meanwhile, also through a shared mapping, the save rejects it
+ * (`SourceChanged`), or saves it as it was at one moment.
  */
 export type SaveSource = string | Uint8Array | AsyncIterable<Uint8Array>;
 
