@@ -39,21 +39,31 @@ export function runSteps(steps: readonly Step[]): string[] {
 }
 
 /** Begins a step that works beside others. Resolves to whether it succeeded. */
-export function beginStep({ name, command: [program, ...args] }: Step): Promise<boolean> {
-  console.log(`\n── ${name}: ${[program, ...args].join(' ')}`);
+export function beginStep(begun: Step): Promise<boolean> {
+  const [program, ...args] = begun.command;
+  announce(begun);
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const step = spawn(program, args, { stdio: ['ignore', 'inherit', 'inherit'] });
   step.once('error', (error) => {
-    console.error(`${program} cannot be started: ${error.message}`);
+    tellWhy(program, error);
     resolve(false);
   });
   step.once('close', (status) => resolve(status === 0));
   return promise;
 }
 
-export function runStep({ name, command: [program, ...args] }: Step, env = process.env): boolean {
-  console.log(`\n── ${name}: ${[program, ...args].join(' ')}`);
+export function runStep(step: Step, env = process.env): boolean {
+  const [program, ...args] = step.command;
+  announce(step);
   const { status, error } = spawnSync(program, args, { stdio: ['ignore', 'inherit', 'inherit'], env });
-  if (error) console.error(`${program} cannot be started: ${error.message}`);
+  if (error) tellWhy(program, error);
   return status === 0;
+}
+
+function announce({ name, command }: Step): void {
+  console.log(`\n── ${name}: ${command.join(' ')}`);
+}
+
+function tellWhy(program: string, error: Error): void {
+  console.error(`${program} cannot be started: ${error.message}`);
 }

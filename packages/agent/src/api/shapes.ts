@@ -377,3 +377,8 @@ export type WriterView = z.infer<typeof writer>;
 export type StageView = z.infer<typeof stage>;
 export type StatusView = z.infer<typeof status>;
 export type Problem = z.infer<typeof problem>;
+
+/** Reads a number that a query or a request holds as text. */
+export function numberOf(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Number(text);
+}

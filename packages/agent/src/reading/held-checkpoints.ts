@@ -7,6 +7,7 @@
 import {
   type Checkpoint,
   CheckpointError,
+  type CheckpointReference,
   type Clock,
   isCheckpointError,
   type RunManager,
@@ -144,6 +145,12 @@ export class HeldCheckpoints {
   }
 }
 
+/** Without a lineage: the version of this number that the run has now. */
+export function referenceTo(version: string, lineage: number | undefined): CheckpointReference {
+  const number = toVersion(BigInt(version));
+  return lineage === undefined ? number : { version: number, lineage };
+}
+
 /** `undefined`: it may be of any lineage. */
 function keyOf(which: { lineage?: number | undefined; version: string | bigint } | undefined) {
   return which?.lineage === undefined ? undefined : `${which.lineage} ${which.version}`;
@@ -157,11 +164,10 @@ export async function findCheckpoint(
   if (version !== 'latest') {
     if (!/^\d{1,19}$/.test(version))
       throw new CheckpointError('InvalidArgument', `version: "${version}" is not a whole number`);
-    const number = toVersion(BigInt(version));
-    const found = await manager.get(lineage === undefined ? number : { version: number, lineage });
+    const found = await manager.get(referenceTo(version, lineage));
     if (found) return found;
     throw new CheckpointError('NotFound', `no version ${version} in ${uri}`, {
-      context: { version: number },
+      context: { version: toVersion(BigInt(version)) },
     });
   }
   const latest = await manager.latest();

@@ -1,15 +1,10 @@
 /** A restore to a directory, which several callers may wait for. */
 
-import {
-  CheckpointError,
-  type CheckpointReference,
-  type RunManager,
-  toCheckpointError,
-  toVersion,
-} from '@holdfast/core';
-import type { RestoreRequest, RestoreView } from '../api/shapes.ts';
+import { CheckpointError, type RunManager, toCheckpointError } from '@holdfast/core';
+import { numberOf, type RestoreRequest, type RestoreView } from '../api/shapes.ts';
 import { Changes } from '../changes.ts';
 import { problemOf } from '../problem.ts';
+import { referenceTo } from './held-checkpoints.ts';
 import { restoreShards } from './restore-shards.ts';
 
 export class RestoreJob {
@@ -83,17 +78,10 @@ export class RestoreJob {
     }
   }
 
-  #wanted(): CheckpointReference | 'latest' {
-    const { version, lineage } = this.request;
-    if (version === 'latest') return version;
-    const number = toVersion(BigInt(version));
-    return lineage === undefined ? number : { version: number, lineage: Number(lineage) };
-  }
-
   async #restoreFiles(manager: RunManager) {
-    const { to, only, onCorrupt, replace, mtimes } = this.request;
+    const { version, lineage, to, only, onCorrupt, replace, mtimes } = this.request;
     const result = await manager.restore({
-      version: this.#wanted(),
+      version: version === 'latest' ? version : referenceTo(String(version), numberOf(lineage)),
       ...{ to, only, onCorrupt, replace, mtimes, signal: this.#stop.signal },
     });
     return {

@@ -3,7 +3,7 @@
 import type { RunManager } from '@holdfast/core';
 import type { ReadingOptions, ShardSet } from '@holdfast/elasticdl';
 import { localFiles } from '@holdfast/local-files';
-import type { RestoreRequest, RestoreView } from '../api/shapes.ts';
+import { numberOf, type RestoreRequest, type RestoreView } from '../api/shapes.ts';
 import { findCheckpoint } from './held-checkpoints.ts';
 
 /** For ids and rows, besides the byte budget of the agent. One restore at a time has it. */
@@ -32,10 +32,8 @@ async function restore(
   signal.throwIfAborted();
   // Loaded here, so that the start of an agent does not wait for it.
   const elasticdl = await import('@holdfast/elasticdl');
-  const checkpoint = await findCheckpoint(manager, {
-    ...{ uri, version: String(version) },
-    lineage: lineage === undefined ? undefined : Number(lineage),
-  });
+  const wanted = { uri, version: String(version), lineage: numberOf(lineage) };
+  const checkpoint = await findCheckpoint(manager, wanted);
   const suspicions: string[] = [];
   await using set = await elasticdl.openCheckpointShards(checkpoint, { signal });
   const onSuspicion = (reason: string) => void suspicions.push(reason);

@@ -12,6 +12,7 @@ import {
   type ElectionRequest,
   FILES_MAX,
   type Join,
+  numberOf,
   type RestoreRequest,
   type SaveRequest,
   type SealRequest,
@@ -267,8 +268,4 @@ function summaryOf<T extends CheckpointSummary>(summary: T): T {
 
 function waitUntil(timeoutMs: string | undefined): number {
   return systemClock.monotonicMs() + Math.min(Number(timeoutMs ?? WAIT_MS_DEFAULT), WAIT_MS_MAX);
-}
-
-function numberOf(text: string | undefined): number | undefined {
-  return text === undefined ? undefined : Number(text);
 }
