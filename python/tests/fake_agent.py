@@ -252,11 +252,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _events(self, writer: dict[str, Any]) -> None:
         agent = self.server.agent
-        self.send_response(200)
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        _send_line(self, {"type": "hello"})
-        writer["events"].append(self)
+        with agent.changed:
+            # A save that ends while the stream opens is told to it as well: `finish` waits.
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            _send_line(self, {"type": "hello"})
+            writer["events"].append(self)
         # The client sends nothing more. Its end, or ours, ends this.
         try:
             self.rfile.read(1)
