@@ -80,7 +80,7 @@ describeInBrowser('for everyone', (browser) => {
       const uri = place.uri('run');
       await makeHistory(uri);
       const html = await reportIn(place, uri, browser().html);
-      const session = { programVersion: '1.2.3', uris: [place.uri('')], mayChange: true, hasAgent: true };
+      const session = { programVersion: '1.2.3', uris: [place.uri('')], mayChange: true };
       const answers = [AGENT_STATUS, null];
       const askAgent = async () => {
         const answer = answers.shift();

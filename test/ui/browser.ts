@@ -58,7 +58,7 @@ export async function serve(
   more: Partial<UiOptions> = {},
 ): Promise<RunningUi> {
   const ui = await startUi({
-    session: { programVersion: '1.2.3', uris, mayChange: false, hasAgent: false, ...more.session },
+    session: { programVersion: '1.2.3', uris, mayChange: false, ...more.session },
     page: html,
     token: 'token-for-tests-0123456789',
     host: '127.0.0.1',

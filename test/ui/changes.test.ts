@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { describeInBrowser, openPage, serve, total } from './browser.ts';
 import { asAttempt, makeHistory, newPlace, saveAll } from './made-run.ts';
 
-const PERMITTED = { programVersion: '1.2.3', mayChange: true, hasAgent: false };
+const PERMITTED = { programVersion: '1.2.3', mayChange: true };
 const HEADERS = { authorization: 'Bearer token-for-tests-0123456789', 'content-type': 'application/json' };
 
 async function newest(uri: string) {

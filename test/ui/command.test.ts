@@ -80,8 +80,9 @@ describeInBrowser('the packed command', (browser) => {
     const trainer = await new AgentClient(socket).trainer(place.uri, { index: 0, count: 2 });
     await trainer.listen();
     await trainer.begin(7);
-    const { url } = await startUi('ui', '--agent', socket);
+    const { url } = await startUi('ui', place.uri, '--agent', socket);
     const { page, complaints } = await openPage(browser(), url);
+    await page.getByRole('link', { name: 'Agent' }).click();
     const row = page.locator('#agent-saves tbody tr');
     await row.getByText('delivered', { exact: true }).first().waitFor({ timeout: 20_000 });
     expect(await row.textContent()).toMatch(/0 of 2\d+7delivered.*without writer 1$/);
@@ -93,6 +94,13 @@ describeInBrowser('the packed command', (browser) => {
       .getByText(/no agent answers/)
       .waitFor({ timeout: 20_000 });
     expect(complaints.every((each) => each.includes('503'))).toBe(true);
+
+    const alone = await startUi('ui', '--agent', socket);
+    const second = await openPage(browser(), alone.url);
+    await second.page
+      .getByRole('alert')
+      .getByText(/no agent answers/)
+      .waitFor();
   });
 });
 

@@ -28,7 +28,7 @@ async function longRun() {
     return createCheckpointManager({ store });
   };
   const ui = await startUi({
-    session: { programVersion: '1.2.3', uris: [URI], mayChange: false, hasAgent: false },
+    session: { programVersion: '1.2.3', uris: [URI], mayChange: false },
     page: '',
     token: TOKEN,
     host: '127.0.0.1',

@@ -24,7 +24,7 @@ afterAll(async () => {
 
 function start(more: { port?: number; host?: string; tls?: string } = {}): Promise<RunningUi> {
   return startUi({
-    session: { programVersion: '1.2.3', uris: [uri], mayChange: false, hasAgent: false },
+    session: { programVersion: '1.2.3', uris: [uri], mayChange: false },
     page: PAGE,
     token: TOKEN,
     host: more.host ?? '127.0.0.1',

@@ -64,7 +64,7 @@ describeInBrowser('a store that is slow or strange', (browser) => {
         throw new CheckpointError('Denied', 'these credentials only read');
       };
     });
-    const session = { programVersion: '1.2.3', uris: [URI], mayChange: true, hasAgent: false };
+    const session = { programVersion: '1.2.3', uris: [URI], mayChange: true };
     const { url } = await serve(browser(), [URI], { open, session });
     const { page } = await openPage(browser(), url);
     await page.locator('.spacer a').first().click();

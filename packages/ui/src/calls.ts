@@ -9,8 +9,11 @@ import type { Runs } from './runs.ts';
 import { readDiff, readTensors, readVersion } from './version-view.ts';
 import { isVersionFilter, PAGE_ROWS_MAX, VERSION_FILTERS } from './versions-page.ts';
 
+/** What the command gives. The server adds what it finds out itself. */
+export type UiSession = Omit<Session, 'home' | 'hasAgent'>;
+
 export interface CallContext {
-  readonly session: Omit<Session, 'home'>;
+  readonly session: UiSession;
   /** Found out once. */
   readonly home: () => Promise<Session['home']>;
   readonly runs: Runs;
@@ -24,7 +27,11 @@ export interface CallContext {
 type ApiCall = (query: URLSearchParams, context: CallContext) => Promise<unknown>;
 
 export const CALLS: Readonly<Record<string, ApiCall>> = {
-  '/api/session': async (_, { session, home }) => ({ ...session, home: await home() }),
+  '/api/session': async (_, { session, home, askAgent }): Promise<Session> => ({
+    ...session,
+    home: await home(),
+    hasAgent: askAgent !== null,
+  }),
   '/api/runs': async (query, { fleet }): Promise<FleetAnswer> => {
     const view = await fleet.view();
     return query.get('since') === `${view.version}` ? { isUnchanged: true } : view;

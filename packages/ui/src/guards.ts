@@ -3,18 +3,26 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 
+/** Names of this machine that a user may type instead of the address that is served. */
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]'];
+/** Browsers omit these from `Host` and from `Origin`. */
+const DEFAULT_PORTS = { http: 80, https: 443 };
 
 export function isLoopback(host: string): boolean {
   return /^127(\.\d{1,3}){3}$/.test(host) || host === 'localhost' || host === '::1';
 }
 
+/** The address as a part of a URL. */
+export function urlHost(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}
+
 export interface Guard {
+  /** The address that is served. */
+  readonly host: string;
   /** `https` if the server has a certificate. */
   readonly scheme: 'http' | 'https';
   readonly port: number;
-  /** Whether only this machine can connect. */
-  readonly isLoopback: boolean;
   readonly token: string;
 }
 
@@ -40,9 +48,8 @@ interface Asked {
  */
 export function refusalOf({ method, path, headers }: Asked, guard: Guard): Refusal | null {
   const { host, origin } = headers;
-  const names = LOOPBACK.map((name) => `${name}:${guard.port}`);
-  if (guard.isLoopback && !names.includes(host ?? ''))
-    return { status: 421, message: `this server answers to ${names[0]} only` };
+  if (isLoopback(guard.host) && !isNameOf(host, guard))
+    return { status: 421, message: `this server answers to ${urlHost(guard.host)}:${guard.port} only` };
   if (origin !== undefined && origin !== `${guard.scheme}://${host}`)
     return { status: 403, message: 'a page of another origin has sent this request' };
   const site = headers['sec-fetch-site'];
@@ -54,6 +61,12 @@ export function refusalOf({ method, path, headers }: Asked, guard: Guard): Refus
   if (path.startsWith('/api/') && !isToken(headers.authorization, guard.token))
     return { status: 401, message: 'the token is missing or wrong' };
   return null;
+}
+
+function isNameOf(given: string | undefined, { host, port, scheme }: Guard): boolean {
+  const names = [urlHost(host), ...LOOPBACK];
+  if (names.some((name) => given === `${name}:${port}`)) return true;
+  return port === DEFAULT_PORTS[scheme] && names.some((name) => given === name);
 }
 
 function isToken(header: string | undefined, token: string): boolean {

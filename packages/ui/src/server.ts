@@ -6,9 +6,9 @@ import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { CheckpointError, type Clock, type RunManager, toCheckpointError } from '@holdfast/core/contract';
 import type { Session } from './api.ts';
-import { CALLS, changeCall } from './calls.ts';
+import { CALLS, changeCall, type UiSession } from './calls.ts';
 import { Fleet } from './fleet.ts';
-import { type Guard, isLoopback, policyOf, refusalOf, securityHeaders } from './guards.ts';
+import { type Guard, isLoopback, policyOf, refusalOf, securityHeaders, urlHost } from './guards.ts';
 import { problemOf } from './rows.ts';
 import { Runs } from './runs.ts';
 
@@ -16,7 +16,7 @@ const REQUEST_TIMEOUT_MS = 30_000;
 const BODY_BYTES_MAX = 64 * 1024;
 
 export interface UiOptions {
-  readonly session: Omit<Session, 'home'>;
+  readonly session: UiSession;
   /** Fills what URIs leave open. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   /** The page, as `readPage` returns it. */
@@ -30,7 +30,7 @@ export interface UiOptions {
   readonly tls: string | null;
   readonly clock: Clock;
   readonly open: (uri: string) => Promise<RunManager>;
-  /** The answer of an agent to `GET /v1/status`. Default: no agent is shown. */
+  /** The answer of an agent to `GET /v1/status`. Absent: no page of an agent is offered. */
   readonly askAgent?: (() => Promise<unknown>) | undefined;
 }
 
@@ -59,10 +59,9 @@ export async function startUi(options: UiOptions): Promise<RunningUi> {
   await listen(server, host, port);
   const { port: bound } = server.address() as AddressInfo;
   const scheme = tls === null ? 'http' : 'https';
-  handler.guard = { scheme, port: bound, isLoopback: isLoopback(host), token };
-  const name = host.includes(':') ? `[${host}]` : host;
+  handler.guard = { scheme, host, port: bound, token };
   return {
-    url: `${scheme}://${name}:${bound}/#token=${token}`,
+    url: `${scheme}://${urlHost(host)}:${bound}/#token=${token}`,
     port: bound,
     close: async () => {
       const isClosed = new Promise<void>((resolve) => server.close(() => resolve()));

@@ -73,7 +73,6 @@ async function runUi(call: Call): Promise<CommandResult> {
       programVersion: call.programVersion,
       uris,
       mayChange: call.get(allowChanges) === true,
-      hasAgent: false,
     },
     page: await readPage(),
     token: files.token === undefined ? randomToken() : await tokenIn(files.token),
