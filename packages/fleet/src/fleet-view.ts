@@ -2,7 +2,7 @@
 
 import { type Clock, isStopOf, systemClock, toCheckpointError } from '@holdfast/core/contract';
 import { type FleetOptions, type FleetPlace, fleetOf } from './fleet.ts';
-import type { RunProblem, RunSummary } from './run-summary.ts';
+import { isCertainlyRun, type RunProblem, type RunSummary } from './run-summary.ts';
 
 export interface FleetViewOptions extends Omit<FleetOptions, 'signal'> {
   /** Called with each run as soon as it is known. Must not throw. */
@@ -13,6 +13,9 @@ export interface FleetViewOptions extends Omit<FleetOptions, 'signal'> {
  * Remembers the last known facts of each run. If a run can no longer be read, its state and problem
  * change, and its other facts stay as they were at `asOfMs`. A run that a complete search no longer
  * finds is dropped.
+ *
+ * A search that cannot read the place itself has failed: the runs below it were not looked for. The
+ * place is then no run, unless one was found there before.
  */
 export class FleetView {
   readonly place: FleetPlace;
@@ -33,32 +36,42 @@ export class FleetView {
     return [...this.#runs.values()];
   }
 
+  /** The known run of this URI. */
+  run(uri: string): RunSummary | undefined {
+    return this.#runs.get(uri);
+  }
+
   /** When the last complete search ended, by this machine's clock; `null`: there was none. */
   get refreshedAtMs(): number | null {
     return this.#refreshedAtMs;
   }
 
-  /** Why the last search as a whole failed; `null`: it did not. */
+  /** Why the last search failed as a whole; `null`: it did not. */
   get problem(): RunProblem | null {
     return this.#problem;
   }
 
   /**
-   * Searches once. A search that fails as a whole is told by `problem`, and all runs stay. Rejects
+   * Searches once. If the search fails as a whole, `problem` says why, and all runs stay. Rejects
    * only when `signal` fires. Call it again only after it has settled.
    */
   async refresh(signal?: AbortSignal): Promise<void> {
     const { onRun, ...options } = this.#options;
     const found = new Map<string, RunSummary>();
+    let problem: RunProblem | null = null;
     try {
       for await (const run of fleetOf([this.place], { ...options, signal })) {
         found.set(run.uri, run);
+        if (run.name === '' && !isCertainlyRun(run)) {
+          problem = run.problem;
+          if (!this.#runs.has(run.uri)) continue; // Nothing says that the place is a run.
+        }
         const merged = this.#merged(run);
         this.#runs.set(run.uri, merged);
         onRun?.(merged);
       }
-      this.#problem = null;
-      this.#refreshedAtMs = this.#clock.nowMs();
+      this.#problem = problem;
+      if (problem === null) this.#refreshedAtMs = this.#clock.nowMs();
     } catch (thrown) {
       if (isStopOf(thrown, signal)) throw thrown;
       const { code, message } = toCheckpointError(thrown);

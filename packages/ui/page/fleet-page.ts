@@ -49,7 +49,8 @@ export function FleetPage() {
   const [order, setOrder] = useState<Order>('age');
   const [shown, setShown] = useState(ROWS);
   if (view === null) return error ? h(ProblemNote, { error }) : h(Loading, { what: 'the runs' });
-  if (view.doneAtMs !== null && pollMs !== POLL_MS) setPollMs(POLL_MS);
+  const isFirstLook = view.doneAtMs === null && view.isLooking;
+  if (!isFirstLook && pollMs !== POLL_MS) setPollMs(POLL_MS);
   const problem = error ?? view.problem;
   const matching = view.runs
     .filter((run) => state === '' || run.state === state)
@@ -123,7 +124,8 @@ function matches({ uri, attempt }: Run, text: string): boolean {
 
 function LookNote({ view }: { view: FleetView }): ComponentChildren {
   const now = useNow();
-  if (view.doneAtMs === null) return 'The first look goes on. More runs may follow.';
+  if (view.doneAtMs === null)
+    return view.isLooking ? 'The first look goes on. More runs may follow.' : 'No look has succeeded yet.';
   return `Read ${duration(now - view.doneAtMs)} ago${view.isLooking ? ', and being read again' : ''}. Each run has the time of its own facts.`;
 }
 

@@ -330,10 +330,10 @@ export interface GoodputView {
 export interface FleetView {
   /** Changes with the runs. */
   readonly version: number;
-  /** When the last look at all runs ended; `null`: the first one goes on. */
+  /** When the last look at all runs ended; `null`: no look has succeeded yet. */
   readonly doneAtMs: number | null;
   readonly isLooking: boolean;
-  /** Why the last look failed as a whole. */
+  /** Why the last look at a place failed as a whole. */
   readonly problem: Problem | null;
   readonly runs: readonly RunSummary[];
 }

@@ -1,9 +1,8 @@
 /** The runs below the operands of the command, kept up to date while a page asks. */
 
-import { CheckpointError, type Clock, type RunManager, toCheckpointError } from '@holdfast/core/contract';
-import { fleetOf, type RunSummary } from '@holdfast/fleet';
+import { CheckpointError, type Clock, type RunManager } from '@holdfast/core/contract';
+import { type FleetPlace, FleetView as PlaceView, type RunSummary } from '@holdfast/fleet';
 import type { CopyOrigin, FleetView, Problem, Spark } from './api.ts';
-import { problemOf } from './rows.ts';
 
 /** A look takes about three small requests for each run: no more than one in ten seconds. */
 const REFRESH_MS = 30_000;
@@ -16,7 +15,7 @@ const SPARK_TIMEOUT_MS = 20_000;
 const SPARKS_KEPT = 2000;
 
 export interface FleetSources {
-  readonly uris: readonly string[];
+  readonly places: readonly FleetPlace[];
   readonly env: Readonly<Record<string, string | undefined>> | undefined;
   readonly clock: Clock;
   readonly open: (uri: string) => Promise<RunManager>;
@@ -25,10 +24,8 @@ export interface FleetSources {
 export class Fleet {
   readonly #sources: FleetSources;
   readonly #end = new AbortController();
-  #runs: ReadonlyMap<string, RunSummary> = new Map();
-  /** The look in progress fills it; the former one is shown until it ends. */
-  #finding = new Map<string, RunSummary>();
-  #problem: Problem | null = null;
+  /** One for each place. */
+  readonly #views: readonly PlaceView[];
   #looking: Promise<void> | null = null;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #doneAtMs: number | null = null;
@@ -38,17 +35,23 @@ export class Fleet {
 
   constructor(sources: FleetSources) {
     this.#sources = sources;
+    const { places, env, clock } = sources;
+    // The first look takes long if there are many runs, so the page shows each at once.
+    const onRun = () => {
+      if (this.#doneAtMs === null) this.#version += 1;
+    };
+    this.#views = places.map(
+      (place) => new PlaceView(place, { env, clock, concurrency: CONCURRENCY, onRun }),
+    );
   }
 
   isFound(uri: string): boolean {
-    return this.#runs.has(uri) || this.#finding.has(uri);
+    return this.#run(uri) !== undefined;
   }
 
   /** Names the run if it is among those that were found. */
   withUri(origin: CopyOrigin): CopyOrigin {
-    const found = [...this.#runs.values(), ...this.#finding.values()].find(
-      ({ runId }) => runId === origin.runId,
-    );
+    const found = this.#runs().find(({ runId }) => runId === origin.runId);
     return { ...origin, uri: found?.uri ?? null };
   }
 
@@ -60,13 +63,12 @@ export class Fleet {
     // A small place is known at once, so that the first answer is not empty.
     if (this.#doneAtMs === null)
       await Promise.race([this.#looking, clock.sleep(500, this.#end.signal).catch(() => undefined)]);
-    const isFirst = this.#doneAtMs === null;
     return {
       version: this.#version,
       doneAtMs: this.#doneAtMs,
       isLooking: this.#looking !== null,
-      problem: this.#problem,
-      runs: [...(isFirst ? this.#finding : this.#runs).values()],
+      problem: this.#problem(),
+      runs: this.#runs(),
     };
   }
 
@@ -81,7 +83,7 @@ export class Fleet {
   }
 
   async #spark(uri: string, signal: AbortSignal): Promise<Spark | null> {
-    const summary = this.#runs.get(uri) ?? this.#finding.get(uri);
+    const summary = this.#run(uri);
     if (summary === undefined)
       throw new CheckpointError('InvalidArgument', 'this page was not started for that run');
     const known = this.#sparks.get(uri);
@@ -97,38 +99,44 @@ export class Fleet {
     return spark;
   }
 
+  /** A slow place delays no other one: each is shown when its own search ends. */
   async #look(): Promise<void> {
-    const { uris, env, clock } = this.#sources;
+    const { clock } = this.#sources;
     this.#lookedAtMs = clock.monotonicMs();
-    this.#finding = new Map();
     try {
-      for await (const summary of fleetOf(uris, {
-        env,
-        clock,
-        concurrency: CONCURRENCY,
-        signal: this.#end.signal,
-      })) {
-        this.#finding.set(summary.uri, this.#kept(summary));
-        if (this.#doneAtMs === null) this.#version += 1;
-      }
-      this.#problem = null;
-      this.#runs = this.#finding;
-      this.#doneAtMs = clock.nowMs();
-    } catch (error) {
-      // A place that cannot be listed: what was known stays, with its time.
-      this.#problem = toCheckpointError(error).code === 'Aborted' ? null : problemOf(error);
+      await Promise.all(this.#views.map((view) => this.#refresh(view)));
+      if (this.#problem() === null) this.#doneAtMs = clock.nowMs();
+    } catch {
+      // `refresh` rejects only when the server ends.
     } finally {
       this.#version += 1;
       this.#lookedAtMs = clock.monotonicMs();
     }
   }
 
-  /** A run that does not answer now keeps the facts of the last look, with their time. */
-  #kept(summary: RunSummary): RunSummary {
-    const before = this.#runs.get(summary.uri);
-    if (summary.asOfMs !== null || before === undefined) return summary;
-    const { state, problem, checkedAtMs } = summary;
-    return { ...before, state, problem, checkedAtMs };
+  async #refresh(view: PlaceView): Promise<void> {
+    await view.refresh(this.#end.signal);
+    this.#version += 1;
+  }
+
+  #problem(): Problem | null {
+    return this.#views.find(({ problem }) => problem !== null)?.problem ?? null;
+  }
+
+  #run(uri: string): RunSummary | undefined {
+    for (const view of this.#views) {
+      const run = view.run(uri);
+      if (run !== undefined) return run;
+    }
+    return undefined;
+  }
+
+  /** A run below two places is shown once. */
+  #runs(): readonly RunSummary[] {
+    const runs = new Map<string, RunSummary>();
+    for (const run of this.#views.flatMap((view) => view.runs))
+      if (!runs.has(run.uri)) runs.set(run.uri, run);
+    return [...runs.values()];
   }
 
   close(): void {

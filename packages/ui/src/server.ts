@@ -51,7 +51,7 @@ export async function startUi(options: UiOptions): Promise<RunningUi> {
   if (!isLoopback(host) && tls === null)
     throw new CheckpointError('InvalidArgument', `${host} is reached by other machines, so it needs TLS`);
   const { uris } = session;
-  const fleet = new Fleet({ ...options, uris, env: options.env });
+  const fleet = new Fleet({ ...options, places: uris, env: options.env });
   const runs = new Runs({ ...options, uris, isFound: (uri) => fleet.isFound(uri) });
   const handler = new Handler(options, { runs, fleet });
   const server = serverOf(tls, (request, response) => void handler.handle(request, response));
