@@ -1,5 +1,5 @@
 import { crc32c, createCheckpointManager } from '@holdfast/core';
-import { CheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, systemClock } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { expect, test } from 'vitest';
 import { FleetView } from './index.ts';
@@ -34,7 +34,9 @@ function viewOf(bucket: MemoryBucket) {
     check(prefix);
     return listDirectories(prefix, options);
   };
-  return { view: new FleetView({ uri: 'memory://v', store }), refused };
+  let nowMs = 1000;
+  const clock = { ...systemClock, nowMs: () => nowMs++ };
+  return { view: new FleetView({ uri: 'memory://v', store }, { clock }), refused };
 }
 
 test('a run that cannot be read any more keeps its last known facts, with their time', async () => {
@@ -67,6 +69,53 @@ test('a run that is gone is dropped', async () => {
   await view.refresh();
   expect(view.runs).toEqual([]);
   expect(view.problem).toBeNull();
+});
+
+test('a place that cannot be listed is a search that failed, and no run; its runs stay', async () => {
+  const { view, refused } = viewOf(await withRun());
+  refused.add('');
+  await view.refresh();
+  expect(view.problem).toEqual({ code: 'Denied', message: 'no' });
+  expect([view.runs, view.refreshedAtMs]).toEqual([[], null]);
+  refused.clear();
+  await view.refresh();
+  expect([view.problem, view.refreshedAtMs]).toEqual([null, expect.any(Number)]);
+  const { refreshedAtMs } = view;
+  refused.add('');
+  await view.refresh();
+  expect([view.problem?.code, view.refreshedAtMs]).toEqual(['Denied', refreshedAtMs]);
+  expect(view.runs.map(({ name, state, latest }) => [name, state, latest?.version])).toEqual([
+    ['team/r', 'denied', '3'],
+  ]);
+});
+
+test('a place that is a run keeps its facts when it cannot be read; a damaged one is no failed search', async () => {
+  const bucket = new MemoryBucket({ crc32c });
+  await using manager = createCheckpointManager({ store: new MemoryStore(bucket) });
+  await manager.save({ version: 3, buffers: { a: new Uint8Array(10) } });
+  const { view, refused } = viewOf(bucket);
+  await view.refresh();
+  refused.add('');
+  await view.refresh();
+  expect(view.problem?.code).toBe('Denied');
+  expect(view.runs).toMatchObject([{ name: '', state: 'denied', latest: { version: '3' } }]);
+  refused.clear();
+  const newest = bucket.keys().findLast((key) => key.startsWith('catalog/')) as string;
+  bucket.damage(newest, (bytes) => bytes.fill(0, 30, 40));
+  const { view: later } = viewOf(bucket);
+  await later.refresh();
+  expect(later.problem).toBeNull();
+  expect(later.runs).toMatchObject([{ name: '', state: 'damaged', problem: { code: 'Corrupt' } }]);
+});
+
+test('a bucket that does not exist is no damaged run', async () => {
+  const store = new MemoryStore(new MemoryBucket({ crc32c }));
+  store.list = () => {
+    throw new CheckpointError('NotFound', 'names a bucket that does not exist');
+  };
+  const view = new FleetView({ uri: 'memory://v', store });
+  await view.refresh();
+  expect([view.problem?.code, view.runs]).toEqual(['NotFound', []]);
 });
 
 test('a search that fails as a whole is told, and the runs stay', async () => {

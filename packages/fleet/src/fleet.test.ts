@@ -57,6 +57,7 @@ describe('fleetOf', () => {
       recentAttemptCount: 1,
       recentFenceCount: 0,
       verifiedVersion: null,
+      verifiedCommittedAtMs: null,
       savesInProgress: null,
     });
   });

@@ -2,5 +2,12 @@
 
 export { type FleetOptions, type FleetPlace, fleetOf } from './fleet.ts';
 export { FleetView, type FleetViewOptions } from './fleet-view.ts';
-export type { LatestSummary, RunProblem, RunState, RunSummary, SaveInProgress } from './run-summary.ts';
+export {
+  isCertainlyRun,
+  type LatestSummary,
+  type RunProblem,
+  type RunState,
+  type RunSummary,
+  type SaveInProgress,
+} from './run-summary.ts';
 export { uriBelow } from './uri-below.ts';

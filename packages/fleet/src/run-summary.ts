@@ -10,7 +10,7 @@ import type { BegunVersion, CheckpointError, ErrorCode, RunOverview } from '@hol
  * - `empty`: nothing was committed yet.
  * - `damaged`: the catalog is lost or cannot be read, or nothing that was committed can be loaded.
  * - `denied`: the credentials may not read it.
- * - `unreachable`: the store did not answer in time.
+ * - `unreachable`: the store did not answer in time, or could not be asked.
  */
 export type RunState = 'ok' | 'empty' | 'damaged' | 'denied' | 'unreachable';
 
@@ -98,6 +98,8 @@ export interface RunSummary {
   readonly historySinceMs: number | null;
   /** The newest checkpoint of which every byte was verified. */
   readonly verifiedVersion: string | null;
+  /** When it was committed, by the store's clock. */
+  readonly verifiedCommittedAtMs: number | null;
   /** By the store's clock. `null`: not asked for, never, or longer ago than the catalog tells. */
   readonly verifiedAtMs: number | null;
   /** Lowest version first. `null`: not asked for. */
@@ -138,6 +140,7 @@ export function knownSummary(run: RunPlace, overview: RunOverview, nowMs: number
     recentFenceCount: history?.fenceCount ?? null,
     historySinceMs: history?.sinceMs ?? null,
     verifiedVersion: verified === null ? null : String(verified.version),
+    verifiedCommittedAtMs: verified?.committedAtMs ?? null,
     verifiedAtMs: overview.verifiedAtMs,
     savesInProgress: begun?.map(saveInProgress) ?? null,
   };
@@ -196,12 +199,21 @@ export function failedSummary(run: RunPlace, error: CheckpointError, nowMs: numb
     recentFenceCount: null,
     historySinceMs: null,
     verifiedVersion: null,
+    verifiedCommittedAtMs: null,
     verifiedAtMs: null,
     savesInProgress: null,
   };
 }
 
-function stateOf({ code, status }: CheckpointError): RunState {
+/** Errors of records that were found: there is a run. */
+const OF_RECORDS: ReadonlySet<ErrorCode> = new Set(['Corrupt', 'StoreRegressed', 'UnsupportedFormat']);
+
+/** False: it could not be read, and may be a directory without a run. */
+export function isCertainlyRun({ asOfMs, problem }: Pick<RunSummary, 'asOfMs' | 'problem'>): boolean {
+  return asOfMs !== null || problem === null || OF_RECORDS.has(problem.code);
+}
+
+function stateOf({ code }: CheckpointError): RunState {
   if (code === 'Denied') return 'denied';
-  return status === 'permanent' ? 'damaged' : 'unreachable';
+  return OF_RECORDS.has(code) ? 'damaged' : 'unreachable';
 }
