@@ -18,6 +18,7 @@ export function AttemptTable({
       .filter(({ kind }) => kind === 'takeover' || kind === 'rollback')
       .map((event) => [`${event.lineage}.${event.epoch}`, event]),
   );
+  const unknown = events === null || events.older === 'unread' ? 'not read' : 'not in the log';
   const rows = attempts.map((attempt, index) => ({
     attempt,
     start: starts.get(`${attempt.lineage}.${attempt.epoch}`),
@@ -32,8 +33,8 @@ export function AttemptTable({
       titles: COLUMNS,
       rows: rows.map(({ attempt, start, end }) => [
         `${attempt.lineage}.${attempt.epoch}`,
-        start ? h(Text, { text: shortAttempt(start.attempt || start.kind) }) : 'not in the log',
-        start ? h(Text, { text: start.process }) : 'not in the log',
+        start ? h(Text, { text: shortAttempt(start.attempt || start.kind) }) : unknown,
+        start ? h(Text, { text: start.process }) : unknown,
         `${attempt.firstVersion} to ${attempt.lastVersion}`,
         count(attempt.commitCount),
         time(attempt.firstCommitMs),

@@ -6,7 +6,7 @@ import type { DiffView, VersionRow, VersionsPage } from '../src/api.ts';
 import { useCall } from './live.ts';
 import { Card, Loading, ProblemNote, Text } from './parts.ts';
 import { Table } from './table.ts';
-import { bytes, count } from './words.ts';
+import { bytes, count, plural } from './words.ts';
 
 export function DiffCard({ uri, row }: { uri: string; row: VersionRow }) {
   const [other, setOther] = useState('');
@@ -56,14 +56,22 @@ export function DiffCard({ uri, row }: { uri: string; row: VersionRow }) {
         ),
       ),
     ),
+    h(Unoffered, { list: list.data }),
     diff.error ? h(ProblemNote, { error: diff.error }) : null,
     other !== '' && diff.data === null && diff.error === null ? h(Loading, { what: 'both versions' }) : null,
     diff.data ? h(Difference, { diff: diff.data }) : null,
   );
 }
 
+function Unoffered({ list }: { list: VersionsPage | null }) {
+  if (list === null || list.total <= list.rows.length) return null;
+  const text = `Only the newest ${count(list.rows.length)} of ${plural(list.total, 'version')} are offered. holdfast diff compares any two.`;
+  return h('p', { class: 'note' }, text);
+}
+
 function Difference({ diff: { counts, files, bytesRead } }: { diff: DiffView }) {
   const sizeOf = (size: number | null) => (size === null ? 'not there' : bytes(size));
+  const differing = counts.changed + counts.added + counts.removed;
   return h(
     'div',
     null,
@@ -85,5 +93,12 @@ function Difference({ diff: { counts, files, bytesRead } }: { diff: DiffView }) 
             h(Text, { text: [...tensors, note].filter((part) => part !== '').join('; '), max: 600 }),
           ]),
         }),
+    differing > files.length
+      ? h(
+          'p',
+          { class: 'note' },
+          `The first ${count(files.length)} of ${plural(differing, 'file')} that differ. holdfast diff prints all.`,
+        )
+      : null,
   );
 }

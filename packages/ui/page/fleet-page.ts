@@ -4,14 +4,13 @@ import { type ComponentChildren, h } from 'preact';
 import { useState } from 'preact/hooks';
 import type { FleetAnswer, FleetView, Spark } from '../src/api.ts';
 import { POLL_MS, useCall, useNow } from './live.ts';
-import { Age, Badge, Card, Loading, linkTo, ProblemNote, type Tone } from './parts.ts';
+import { Age, Badge, Card, Loading, linkTo, ProblemNote, Text, type Tone } from './parts.ts';
+import { aheadOf, chosenRuns, ORDER_NAMES, type Run, type RunChoice, type RunOrder } from './run-choice.ts';
 import { More } from './table.ts';
-import { bytes, count, duration, plural } from './words.ts';
+import { bytes, clocksText, count, duration, plural } from './words.ts';
 
 /** While the first look at the runs goes on. */
 const FIRST_POLL_MS = 1000;
-
-type Run = FleetView['runs'][number];
 
 /** So many rows, and sparks, are loaded at first and with each request for more. */
 const ROWS = 50;
@@ -22,15 +21,6 @@ const STATES: Readonly<Record<Run['state'], readonly [Tone, string]>> = {
   damaged: ['bad', 'damaged'],
   denied: ['warn', 'not permitted'],
   unreachable: ['bad', 'not reachable'],
-};
-
-type Order = 'age' | 'name' | 'stored' | 'fences';
-
-const ORDERS: Readonly<Record<Order, readonly [string, (run: Run) => number | string]>> = {
-  age: ['oldest commit first', (run) => run.latest?.committedAtMs ?? 0],
-  name: ['name', (run) => run.uri],
-  stored: ['largest first', (run) => -(run.storedBytes ?? 0)],
-  fences: ['most fences first', (run) => -(run.recentFenceCount ?? 0)],
 };
 
 export function FleetPage() {
@@ -45,17 +35,14 @@ export function FleetPage() {
     },
   );
   const [text, setText] = useState('');
-  const [state, setState] = useState<'' | Run['state']>('');
-  const [order, setOrder] = useState<Order>('age');
+  const [state, setState] = useState<RunChoice['state']>('');
+  const [order, setOrder] = useState<RunOrder>('age');
   const [shown, setShown] = useState(ROWS);
   if (view === null) return error ? h(ProblemNote, { error }) : h(Loading, { what: 'the runs' });
   const isFirstLook = view.doneAtMs === null && view.isLooking;
   if (!isFirstLook && pollMs !== POLL_MS) setPollMs(POLL_MS);
   const problem = error ?? view.problem;
-  const matching = view.runs
-    .filter((run) => state === '' || run.state === state)
-    .filter((run) => matches(run, text))
-    .sort(by(ORDERS[order][1]));
+  const matching = chosenRuns(view.runs, { text, state, order });
   const rows = matching.slice(0, shown);
   return h(
     'div',
@@ -65,6 +52,7 @@ export function FleetPage() {
       Card,
       { id: 'runs', title: 'Runs', isMain: true, note: h(LookNote, { view }) },
       h(Counts, { runs: view.runs }),
+      h(ClocksNote, { runs: view.runs }),
       h(
         'div',
         { class: 'controls' },
@@ -86,13 +74,13 @@ export function FleetPage() {
             ['', 'any'],
             ...Object.entries(STATES).map(([name, [, words]]) => [name, words] as const),
           ],
-          onChange: (value) => setState(value as Run['state']),
+          onChange: (value) => setState(value as RunChoice['state']),
         }),
         h(Choice, {
           label: 'Order',
           value: order,
-          choices: Object.entries(ORDERS).map(([name, [words]]) => [name, words] as const),
-          onChange: (value) => setOrder(value as Order),
+          choices: Object.entries(ORDER_NAMES),
+          onChange: (value) => setOrder(value as RunOrder),
         }),
         h('span', { class: 'total', role: 'status' }, plural(matching.length, 'run')),
       ),
@@ -100,9 +88,7 @@ export function FleetPage() {
         ? h(
             'p',
             { class: 'empty' },
-            view.runs.length === 0 && view.doneAtMs !== null
-              ? 'There is no run at or below these places.'
-              : 'No run matches.',
+            noneText(view),
           )
         : h(RunTable, { rows }),
       h(More, { shown: rows.length, total: matching.length, onMore: () => setShown(shown + ROWS) }),
@@ -110,16 +96,9 @@ export function FleetPage() {
   );
 }
 
-function by(keyOf: (run: Run) => number | string): (a: Run, b: Run) => number {
-  return (a, b) => {
-    const [left, right] = [keyOf(a), keyOf(b)];
-    return left < right ? -1 : left > right ? 1 : a.uri < b.uri ? -1 : 1;
-  };
-}
-
-function matches({ uri, attempt }: Run, text: string): boolean {
-  const wanted = text.trim().toLowerCase();
-  return [uri, attempt ?? ''].some((part) => part.toLowerCase().includes(wanted));
+function noneText({ runs, doneAtMs }: FleetView): string {
+  if (runs.length > 0) return 'No run matches.';
+  return doneAtMs === null ? 'No run is known yet.' : 'There is no run at or below these places.';
 }
 
 function LookNote({ view }: { view: FleetView }): ComponentChildren {
@@ -141,6 +120,21 @@ function Counts({ runs }: { runs: readonly Run[] }) {
     states
       .filter(({ number }) => number > 0)
       .map(({ tone, words, number }) => h(Badge, { key: words, tone, text: `${count(number)}: ${words}` })),
+  );
+}
+
+/** Names the store whose clock differs most. */
+function ClocksNote({ runs }: { runs: readonly Run[] }) {
+  const differing = runs.filter((run) => clocksText(aheadOf(run)) !== null);
+  const [worst] = differing.toSorted((a, b) => Math.abs(aheadOf(b)) - Math.abs(aheadOf(a)));
+  if (worst === undefined) return null;
+  const more = differing.length - 1;
+  const others = more === 0 ? '' : ` The clocks of ${plural(more, 'other run')} differ too.`;
+  return h(
+    'p',
+    { class: 'warning' },
+    h(Text, { text: worst.name === '' ? worst.uri : worst.name }),
+    `: ${clocksText(aheadOf(worst))}.${others}`,
   );
 }
 
@@ -234,9 +228,9 @@ function RunRow({ run, spark }: { run: Run; spark: Spark | undefined }) {
     h(
       'td',
       null,
-      latest === null ? unknown || 'none' : [`${latest.version}, `, h(Age, { atMs: latest.committedAtMs })],
+      latest === null ? unknown || 'none' : [`${latest.version}, `, h(Age, { atMs: latest.committedAtMs, aheadMs: aheadOf(run) })],
     ),
-    h('td', null, h(Sparkline, { spark })),
+    h('td', null, h(Sparkline, { spark, aheadMs: aheadOf(run) })),
     h('td', null, latest === null ? unknown : bytes(latest.sizeBytes)),
     h('td', null, run.storedBytes === null ? unknown : bytes(run.storedBytes)),
     h(
@@ -255,8 +249,8 @@ const WIDTH = 120;
 const HEIGHT = 20;
 
 /** A line for each of the newest commits, over the time until now. */
-function Sparkline({ spark }: { spark: Spark | undefined }) {
-  const now = useNow();
+function Sparkline({ spark, aheadMs }: { spark: Spark | undefined; aheadMs: number }) {
+  const now = useNow() + aheadMs;
   if (spark === undefined || spark.commitsMs.length === 0) return null;
   const first = spark.commitsMs.at(-1) ?? now;
   const span = Math.max(1, now - first);

@@ -140,7 +140,7 @@ function Comparison({ model, intervalMs }: { model: CostModel; intervalMs: numbe
 
 function Interruptions({ view }: { view: GoodputView }) {
   const note =
-    'The store does not record when an attempt stopped. The loss is therefore at most the time from the last commit to the takeover, or to the next commit if the log no longer has the takeover.';
+    'The store does not record when an attempt stopped. The loss is therefore at most the time from the last commit to the takeover. It is counted to the next commit if the takeover is not known: the log no longer has it, it is before the newest decisions that were read, or the clocks of the writer and of the store differ.';
   return h(
     Card,
     { id: 'interruptions', title: 'Interruptions', note },
@@ -174,7 +174,7 @@ function rowOf(each: Interruption): string[] {
     each.kind === 'rollback' ? 'rollback' : 'new attempt',
     `${each.from} to ${each.to}`,
     `${each.lastVersion}, ${time(each.lastCommitMs)}`,
-    each.startMs === null ? 'not in the log' : time(each.startMs),
+    each.startMs === null ? 'not known' : time(each.startMs),
     `${each.nextVersion}, ${time(each.nextCommitMs)}`,
     duration(each.lostAtMostMs),
     each.startMs === null ? 'unknown' : duration(each.nextCommitMs - each.startMs),

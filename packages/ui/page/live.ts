@@ -90,13 +90,13 @@ function poll(pollMs: number, ask: () => Promise<void>): () => void {
   };
 }
 
-/** The present time, renewed every few seconds, so that ages stay true. */
+/** The present time by the server's clock, renewed every few seconds, so that ages stay true. */
 export function useNow(): number {
   const source = useSource();
-  const [now, setNow] = useState(source.report?.madeAtMs ?? Date.now());
+  const [now, setNow] = useState(source.nowMs());
   useEffect(() => {
     if (source.report !== null) return undefined;
-    const timer = setInterval(() => setNow(Date.now()), 5000);
+    const timer = setInterval(() => setNow(source.nowMs()), 5000);
     return () => clearInterval(timer);
   }, []);
   return now;

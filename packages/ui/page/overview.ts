@@ -4,14 +4,13 @@ import { type ComponentChildren, h } from 'preact';
 import type { EventRow, EventsView, RunView, VersionRow } from '../src/api.ts';
 import { useNow } from './live.ts';
 import { Age, Badge, Facts, Text, versionLink } from './parts.ts';
-import { bytes, count, duration, plural, shortAttempt } from './words.ts';
+import { bytes, clocksText, count, duration, plural, shortAttempt } from './words.ts';
 
 const DAY_MS = 24 * 60 * 60_000;
-/** Smaller differences do not matter to ages, and a slow request looks like one. */
-const CLOCKS_DIFFER_MS = 30_000;
 
 export function Overview({ view, events }: { view: RunView; events: EventsView | null }) {
-  const { latest, counts } = view;
+  const { latest, counts, clockDifferenceMs } = view;
+  const clocks = clocksText(clockDifferenceMs);
   const facts: [string, ComponentChildren][] = [
     [
       'Latest',
@@ -20,7 +19,7 @@ export function Overview({ view, events }: { view: RunView; events: EventsView |
         : [
             h('a', { href: versionLink(view.uri, latest) }, latest.name),
             ', ',
-            h(Age, { atMs: latest.committedAtMs }),
+            h(Age, { atMs: latest.committedAtMs, aheadMs: clockDifferenceMs }),
           ],
     ],
     ['Versions', `${count(view.versionCount)}${countsText(counts)}`],
@@ -30,9 +29,7 @@ export function Overview({ view, events }: { view: RunView; events: EventsView |
     ['Attempt', [h(Text, { text: shortAttempt(view.attempt) }), `, ${plural(view.worldSize, 'writer')}`]],
     ['Takeovers', h(TakeoversOfDay, { events })],
     ['Read', h(Age, { atMs: view.readAtMs })],
-    ...(Math.abs(view.clockDifferenceMs) > CLOCKS_DIFFER_MS
-      ? [['Clocks', clocksText(view.clockDifferenceMs)] as [string, ComponentChildren]]
-      : []),
+    ...(clocks === null ? [] : [['Clocks', clocks] as [string, ComponentChildren]]),
   ];
   return h(
     'section',
@@ -48,7 +45,7 @@ function TakeoversOfDay({ events }: { events: EventsView | null }) {
   const now = useNow();
   if (events === null) return h('span', null, 'not read yet');
   const oldestMs = events.events.at(-1)?.atMs ?? now;
-  const isWhole = !events.isCut || oldestMs <= now - DAY_MS;
+  const isWhole = events.older === 'none' || oldestMs <= now - DAY_MS;
   const recent = events.events.filter(({ atMs }) => atMs > now - DAY_MS);
   const countOf = (kind: string) => recent.filter((event) => event.kind === kind).length;
   const text = `${plural(countOf('takeover'), 'new attempt')}, ${plural(countOf('rollback'), 'rollback')} in the last `;
@@ -66,13 +63,14 @@ function verifiedText(view: RunView, events: EventsView | null): ComponentChildr
   const { verified, uri } = view;
   if (verified === null) return 'no version in the catalog';
   const event = verifiedEvent(verified, events);
-  const when = event === undefined ? ', when is not in the log' : [', ', h(Age, { atMs: event.atMs })];
+  const when = event === undefined ? `, ${unknownWhen(events)}` : [', ', h(Age, { atMs: event.atMs })];
   return [h('a', { href: versionLink(uri, verified) }, verified.name), when];
 }
 
-function clocksText(differenceMs: number): string {
-  const ahead = differenceMs > 0 ? 'ahead of' : 'behind';
-  return `The store is ${duration(Math.abs(differenceMs))} ${ahead} this machine, so ages are wrong by that`;
+function unknownWhen(events: EventsView | null): string {
+  if (events === null) return 'when is not read yet';
+  if (events.older !== 'unread') return 'when is no longer in the log';
+  return `before the newest ${count(events.events.length)} decisions, which were read`;
 }
 
 function countsText(counts: RunView['counts']): string {

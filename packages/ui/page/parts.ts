@@ -49,10 +49,13 @@ export function Facts({ facts }: { facts: readonly (readonly [string, ComponentC
   );
 }
 
-/** An age with its time as a title. It stays true while the page is open. */
-export function Age({ atMs }: { atMs: number }) {
+/**
+ * An age with its time as a title. It stays true while the page is open. `aheadMs`: the clock that
+ * has stamped the time, minus the server's.
+ */
+export function Age({ atMs, aheadMs = 0 }: { atMs: number; aheadMs?: number }) {
   const now = useNow();
-  return h('time', { title: time(atMs) }, age(atMs, now));
+  return h('time', { title: time(atMs) }, age(atMs, now + aheadMs));
 }
 
 /** A text that may come from any writer: isolated, so that right-to-left names do not spread. */

@@ -11,9 +11,9 @@ import { bytes, count, plural, time } from './words.ts';
 const ROWS = 50;
 
 export function Retention({ view }: { view: RunView }) {
-  const { retention, uri, seq } = view;
+  const { retention, uri, revision, clockDifferenceMs: aheadMs } = view;
   const query = { uri, filter: 'next', text: '', offset: 0, limit: ROWS };
-  const next = useCall<VersionsPage>('/api/run/versions', query, { version: seq });
+  const next = useCall<VersionsPage>('/api/run/versions', query, { version: revision });
   if ('code' in retention) return h(ProblemNote, { error: retention });
   const { keep, retire, remove, wait } = retention.counts;
   return h(
@@ -43,7 +43,7 @@ export function Retention({ view }: { view: RunView }) {
           titles: ['Version', 'Committed', 'Stored', 'What happens, and why', 'Until'],
           rows: next.data.rows.map((row) => [
             h('a', { href: versionLink(uri, row) }, row.name),
-            h(Age, { atMs: row.committedAtMs }),
+            h(Age, { atMs: row.committedAtMs, aheadMs }),
             bytes(row.storedBytes),
             h(Text, { text: verdictText(row), max: 400 }),
             row.graceUntilMs === null ? '' : time(row.graceUntilMs),

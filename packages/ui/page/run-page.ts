@@ -5,15 +5,15 @@ import type { EventsView, RunAnswer, RunView, VersionsPage } from '../src/api.ts
 import { AttemptTable } from './attempt-table.ts';
 import { ChangeForm } from './change-card.ts';
 import { MetricChart, SizeChart } from './charts.ts';
-import { POLL_MS, useCall } from './live.ts';
+import { POLL_MS, useCall, useSource } from './live.ts';
 import { Overview } from './overview.ts';
 import { Age, Card, Facts, Loading, ProblemNote } from './parts.ts';
 import { Retention } from './retention.ts';
 import { SavesInProgress } from './saves.ts';
 import type { CallError } from './source.ts';
 import { Timeline } from './timeline.ts';
-import { VersionList } from './version-list.ts';
-import { count } from './words.ts';
+import { VersionList, type VersionListProps } from './version-list.ts';
+import { count, plural } from './words.ts';
 
 export function RunPage({ uri, mayChange }: { uri: string; mayChange: boolean }) {
   const newest = useCall<VersionsPage>('/api/run/versions', { uri, limit: 1 });
@@ -81,7 +81,7 @@ export function RunPage({ uri, mayChange }: { uri: string; mayChange: boolean })
           })
         : null,
     ),
-    h(Versions, { key: 'versions', uri, seq: view.seq }),
+    h(Versions, { key: 'versions', uri, revision: view.revision, aheadMs: view.clockDifferenceMs }),
   );
 }
 
@@ -116,13 +116,17 @@ function FirstPage({ uri, newest, error }: FirstPageProps) {
       { id: 'timeline', title: 'Timeline' },
       h('div', { class: 'picture-room' }, h(Loading, { what: 'all versions' })),
     ),
-    h(Versions, { key: 'versions', uri, seq: null }),
+    h(Versions, { key: 'versions', uri, revision: null, aheadMs: 0 }),
   );
 }
 
-/** `seq`: `null` until the whole run is read. */
-function Versions({ uri, seq }: { uri: string; seq: number | null }) {
-  return h(Card, { id: 'versions', title: 'Versions' }, h(VersionList, { uri, seq }));
+function Versions(props: VersionListProps) {
+  const { report } = useSource();
+  const note =
+    report !== null && report.rows.length < report.run.versionCount
+      ? `This report has the newest ${count(report.rows.length)} of ${plural(report.run.versionCount, 'version')}.`
+      : null;
+  return h(Card, { id: 'versions', title: 'Versions', note }, h(VersionList, props));
 }
 
 /** Renewed while the page is visible; unchanged views are not sent again. */
@@ -132,7 +136,7 @@ function useRun(uri: string, isAsked: boolean) {
     { uri },
     {
       pollMs: POLL_MS,
-      pollQuery: (before) => (before === null ? {} : { since: before.seq }),
+      pollQuery: (before) => (before === null ? {} : { since: before.revision }),
       merge: (before, answer) => {
         const given: RunAnswer = answer;
         return 'isUnchanged' in given
@@ -148,8 +152,12 @@ function timelineNote(view: RunView, events: EventsView | null): string {
     view.points.length < view.versionCount
       ? `${count(view.points.length)} of ${count(view.versionCount)} versions are drawn. `
       : '';
-  const cut = events?.isCut
-    ? 'The catalog no longer has the oldest decisions, so takeovers before the first mark are not drawn.'
-    : '';
+  const cut = events === null ? '' : CUT[events.older](count(events.events.length));
   return `${shown}Each line is one attempt, and each colour one lineage. Dashed lines were left behind by a rollback. ${cut}`;
 }
+
+const CUT: Readonly<Record<EventsView['older'], (number: string) => string>> = {
+  none: () => '',
+  unread: (number) => `Only the newest ${number} decisions were read, so older takeovers are not drawn.`,
+  deleted: () => 'The catalog no longer has the oldest decisions, so their takeovers are not drawn.',
+};

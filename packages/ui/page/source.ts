@@ -18,6 +18,8 @@ export interface Source {
   /** `null`: the page is not a report. */
   readonly report: ReportData | null;
   readonly hasToken: boolean;
+  /** The present time by the server's clock, to which all times of answers belong. */
+  nowMs(): number;
   get<T>(path: string, query: Query, signal: AbortSignal): Promise<T>;
   post<T>(path: string, body: unknown): Promise<T>;
 }
@@ -39,14 +41,18 @@ export function openSource(): Source {
   if (inside !== null) return reportSource(JSON.parse(inside.textContent ?? '') as ReportData);
   const token = takeToken();
   const headers = { authorization: `Bearer ${token ?? ''}` };
+  const clock = new ServerClock();
   return {
     report: null,
     hasToken: token !== null,
+    nowMs: () => clock.nowMs(),
     get: async (path, query, signal) => {
       const search = new URLSearchParams();
       for (const [name, value] of Object.entries(query))
         for (const each of [value].flat()) search.append(name, String(each));
-      return read(await fetch(`${path}?${search}`, { headers, signal }).catch(unreachable));
+      const response = await fetch(`${path}?${search}`, { headers, signal }).catch(unreachable);
+      clock.note(response.headers.get('date'));
+      return read(response);
     },
     post: async (path, body) =>
       read(
@@ -57,6 +63,23 @@ export function openSource(): Source {
         }).catch(unreachable),
       ),
   };
+}
+
+/** The clock in the header `Date`, which has whole seconds, may be a little behind. */
+const SAME_CLOCK_MS = 5000;
+
+/** The browser may be on another machine than the server, with another clock. */
+class ServerClock {
+  #aheadMs = 0;
+
+  note(date: string | null): void {
+    const aheadMs = Date.parse(date ?? '') - Date.now();
+    if (!Number.isNaN(aheadMs)) this.#aheadMs = Math.abs(aheadMs) < SAME_CLOCK_MS ? 0 : aheadMs;
+  }
+
+  nowMs(): number {
+    return Date.now() + this.#aheadMs;
+  }
 }
 
 function unreachable(error: Error): never {
@@ -87,6 +110,7 @@ function reportSource(report: ReportData): Source {
   return {
     report,
     hasToken: true,
+    nowMs: () => report.madeAtMs,
     get: async <T>(path: string, query: Query) => {
       const answer = answers[path];
       if (answer === undefined)

@@ -67,6 +67,13 @@ function Tensors({ view }: { view: TensorsView }) {
         ]),
     }),
     h(More, { shown, total: view.largest.length, onMore: () => setShown(shown + 500) }),
+    view.largest.length < view.tensorCount
+      ? h(
+          'p',
+          { class: 'note' },
+          `The largest ${count(view.largest.length)} of ${plural(view.tensorCount, 'tensor')}. holdfast inspect prints all.`,
+        )
+      : null,
     h(Notes, { notes: view.notes }),
   );
 }

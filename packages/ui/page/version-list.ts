@@ -22,13 +22,20 @@ const FILTER_NAMES: Readonly<Record<VersionFilter, string>> = {
   quarantined: 'quarantined',
 };
 
-/** `seq`: number of the newest decision; `null` until the whole run is read. */
-export function VersionList({ uri, seq }: { uri: string; seq: number | null }) {
+export interface VersionListProps {
+  readonly uri: string;
+  /** Of the run; `null` until the whole run is read. */
+  readonly revision: string | null;
+  /** The store's clock minus the server's. */
+  readonly aheadMs: number;
+}
+
+export function VersionList({ uri, revision, aheadMs }: VersionListProps) {
   const [filter, setFilter] = useState<VersionFilter>('all');
   const [text, setText] = useState('');
   const [top, setTop] = useState(0);
   const scroller = useRef<HTMLDivElement>(null);
-  const { total, rowAt, error } = useRows(uri, seq, { filter, text, top });
+  const { total, rowAt, error } = useRows(uri, revision, { filter, text, top });
   const first = Math.max(0, Math.floor(top / ROW_HEIGHT) - 4);
   const last = Math.min(total ?? 0, first + VISIBLE_HEIGHT / ROW_HEIGHT + 8);
   const reset = () => {
@@ -98,7 +105,7 @@ export function VersionList({ uri, seq }: { uri: string; seq: number | null }) {
           { role: 'presentation', class: 'spacer', style: { height: `${(total ?? 0) * ROW_HEIGHT}px` } },
           Array.from({ length: Math.max(0, last - first) }, (_, index) => {
             const at = first + index;
-            return h(Row, { key: at, at, row: rowAt(at), uri, isJudged: seq !== null });
+            return h(Row, { key: at, at, row: rowAt(at), uri, aheadMs, isJudged: revision !== null });
           }),
         ),
       ),
@@ -123,11 +130,12 @@ interface RowProps {
   readonly at: number;
   readonly row: VersionRow | null;
   readonly uri: string;
+  readonly aheadMs: number;
   /** The verdicts of retention are read. */
   readonly isJudged: boolean;
 }
 
-function Row({ at, row, uri, isJudged }: RowProps) {
+function Row({ at, row, uri, aheadMs, isJudged }: RowProps) {
   const style = { top: `${at * ROW_HEIGHT}px`, height: `${ROW_HEIGHT}px` };
   const props = { role: 'row', class: 'row', 'aria-rowindex': at + 2, style };
   if (row === null) return h('div', props, h('div', { role: 'cell', class: 'cell' }, '…'));
@@ -140,7 +148,7 @@ function Row({ at, row, uri, isJudged }: RowProps) {
     'div',
     props,
     cell('version', h('a', { href: versionLink(uri, row) }, row.name)),
-    cell('committed', h(Age, { atMs: row.committedAtMs })),
+    cell('committed', h(Age, { atMs: row.committedAtMs, aheadMs })),
     cell('size', [
       bytes(row.sizeBytes),
       bytes(row.storedBytes) === bytes(row.sizeBytes)
@@ -162,11 +170,11 @@ export function verdictText({ verdict, why }: Pick<VersionRow, 'verdict' | 'why'
 /** Loads the pages of rows around the visible ones, and keeps those that were loaded. */
 function useRows(
   uri: string,
-  seq: number | null,
+  revision: string | null,
   { filter, text, top }: { filter: VersionFilter; text: string; top: number },
 ) {
   const source = useSource();
-  const key = `${uri} ${seq} ${filter} ${text}`;
+  const key = `${uri} ${revision} ${filter} ${text}`;
   const [state, setState] = useState<{
     readonly key: string;
     readonly total: number | null;

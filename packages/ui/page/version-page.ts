@@ -21,7 +21,7 @@ import {
 import type { Query } from './source.ts';
 import { More, Table } from './table.ts';
 import { TensorsCard } from './tensors-card.ts';
-import { bytes, count, metric, plural, shellQuote, time } from './words.ts';
+import { bytes, clocksText, count, metric, plural, shellQuote, time } from './words.ts';
 
 export interface VersionPageProps {
   readonly uri: string;
@@ -54,13 +54,16 @@ export function VersionPage({ uri, version, lineage, mayChange }: VersionPagePro
   );
 }
 
-function factsOf({ row, metadata, commit, bases, manifestKey, writers }: VersionView, uri: string) {
+function factsOf(view: VersionView, uri: string) {
+  const { row, metadata, commit, bases, manifestKey, writers, clockDifferenceMs: aheadMs } = view;
+  const clocks = clocksText(aheadMs);
   const facts: [string, ComponentChildren][] = [
-    ['Committed', [time(row.committedAtMs), ', ', h(Age, { atMs: row.committedAtMs })]],
+    ['Committed', [time(row.committedAtMs), ', ', h(Age, { atMs: row.committedAtMs, aheadMs })]],
+    ...(clocks === null ? [] : [['Clocks', clocks] as [string, ComponentChildren]]),
     [
       'By',
       commit === null
-        ? 'not known: the catalog no longer has the decision'
+        ? 'not known: the catalog no longer has the decision, or it is damaged'
         : h(Text, { text: commit.process }),
     ],
     ['Attempt', commit === null || commit.attempt === '' ? 'not known' : h(Text, { text: commit.attempt })],

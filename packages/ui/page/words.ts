@@ -41,6 +41,16 @@ export function age(atMs: number, nowMs: number): string {
   return ms < 1500 ? 'just now' : `${duration(ms)} ago`;
 }
 
+/** Smaller differences do not matter to people, and a slow request looks like one. */
+const CLOCKS_DIFFER_MS = 30_000;
+
+/** How far the store's clock is from this machine's; `null`: they agree well enough. */
+export function clocksText(differenceMs: number): string | null {
+  if (Math.abs(differenceMs) <= CLOCKS_DIFFER_MS) return null;
+  const ahead = differenceMs > 0 ? 'ahead of' : 'behind';
+  return `The store is ${duration(Math.abs(differenceMs))} ${ahead} this machine. Ages of commits are by the store's clock`;
+}
+
 /** `2026-07-31 10:00:05 UTC`. A store may report any number. */
 export function time(atMs: number): string {
   const date = new Date(atMs);

@@ -36,7 +36,7 @@ export type RowState = 'live' | 'retiring' | 'quarantined';
 
 /** One checkpoint of the catalog. */
 export interface VersionRow extends RowId {
-  /** `1200`, and `1200 (lineage 2)` if a rollback left it behind. */
+  /** `1200`, and `1200@2`, with its lineage, if a rollback left it behind. */
   readonly name: string;
   readonly committedAtMs: number;
   readonly sizeBytes: number;
@@ -112,6 +112,8 @@ export interface RetentionView {
   /** The rules in words. */
   readonly rules: string;
   readonly hasRules: boolean;
+  /** A version that is retired now is removed at once. */
+  readonly isWithoutGrace: boolean;
   readonly totalBytes: number;
   readonly droppedBytes: number;
   readonly needsForce: boolean;
@@ -162,7 +164,7 @@ export interface CopyOrigin {
   /** The attempt that copied. */
   readonly lineage: number;
   readonly epoch: number;
-  /** The source in words, as the log has them; empty: the log no longer has them. */
+  /** The source in words, as the log has them; empty: they are not among the decisions read. */
   readonly reason: string;
   /** `null`: it is not among the runs that this page lists. */
   readonly uri: string | null;
@@ -171,10 +173,13 @@ export interface CopyOrigin {
 export interface EventsView {
   /** Newest first. */
   readonly events: readonly EventRow[];
-  /** The source of the oldest copy in the log; `null`: the log has none. */
+  /** The source of the oldest copy among `events`; `null`: there is none. */
   readonly origin: CopyOrigin | null;
-  /** The catalog has older decisions, or had them and deleted them. */
-  readonly isCut: boolean;
+  /**
+   * Decisions before `events`. `none`: there are none. `unread`: the catalog may have them, but
+   * only the newest were read. `deleted`: the catalog no longer has them.
+   */
+  readonly older: 'none' | 'unread' | 'deleted';
 }
 
 export interface RunView {
@@ -185,6 +190,8 @@ export interface RunView {
   readonly problem: Problem | null;
   /** Changes if the catalog changes. */
   readonly seq: number;
+  /** Changes also if retention would do something else now, because time has passed. */
+  readonly revision: string;
   readonly latest: VersionRow | null;
   readonly versionCount: number;
   readonly counts: Readonly<Record<'live' | 'retiring' | 'quarantined' | 'pinned' | 'leftBehind', number>>;
@@ -240,8 +247,10 @@ export interface VersionView {
   /** The first of `fileCount`. */
   readonly files: readonly FileRow[];
   readonly fileCount: number;
-  /** The decision that committed it; `null`: the catalog no longer has it. */
+  /** The decision that committed it; `null`: the catalog no longer has it, or it is damaged. */
   readonly commit: EventRow | null;
+  /** As in `RunView`. */
+  readonly clockDifferenceMs: number;
 }
 
 export interface TensorRow {
@@ -296,7 +305,7 @@ export interface Interruption {
   readonly lastVersion: string;
   readonly nextVersion: string;
   readonly lastCommitMs: number;
-  /** When the next attempt took over; `null`: the catalog no longer tells. */
+  /** When the next attempt took over; `null`: not known. */
   readonly startMs: number | null;
   readonly nextCommitMs: number;
   /** From the last commit to `startMs`, or to the next commit if that is unknown. */
@@ -323,8 +332,6 @@ export interface GoodputView {
   readonly timeToCommitCount: number;
   /** Most saves gave no attempt id, so each counts as an attempt of its own. */
   readonly isWithoutAttempts: boolean;
-  /** The catalog no longer has the oldest decisions. */
-  readonly isCut: boolean;
 }
 
 export interface FleetView {

@@ -1,7 +1,7 @@
 /** The calls of the page, by path. Each returns what is sent as JSON. */
 
 import { CheckpointError, type CheckpointReference } from '@holdfast/core/contract';
-import type { ChangeRequest, EventsView, FleetAnswer, RunAnswer, Session } from './api.ts';
+import type { ChangeRequest, EventsView, FleetAnswer, RunAnswer, Session, VersionView } from './api.ts';
 import { change } from './changes.ts';
 import { type Fleet, SPARK_RUNS_MAX } from './fleet.ts';
 import type { RunReader } from './run-reader.ts';
@@ -60,8 +60,11 @@ export const CALLS: Readonly<Record<string, ApiCall>> = {
     return { ...view, origin: view.origin && context.fleet.withUri(view.origin) };
   },
   '/api/run/goodput': async (query, context) => (await readerOf(query, context)).goodput(context.signal),
-  '/api/version': async (query, context) =>
-    readVersion((await readerOf(query, context)).manager, referenceOf(query, 'version', 'lineage'), context),
+  '/api/version': async (query, context): Promise<VersionView> => {
+    const reader = await readerOf(query, context);
+    const facts = await readVersion(reader.manager, referenceOf(query, 'version', 'lineage'), context);
+    return { ...facts, clockDifferenceMs: await reader.clockDifferenceMs(context.signal) };
+  },
   '/api/version/tensors': async (query, context) =>
     readTensors((await readerOf(query, context)).manager, referenceOf(query, 'version', 'lineage'), context),
   '/api/version/diff': async (query, context) => {
@@ -93,13 +96,13 @@ function referenceOf(query: URLSearchParams, name: string, lineageName: string):
 }
 
 /**
- * With `since`, the number of the last decision that the page knows: if there is no newer one, the
- * answer is short.
+ * With `since`, the revision that the page knows: if it is still the present one, the answer is
+ * short.
  */
 async function runAnswer(query: URLSearchParams, context: CallContext): Promise<RunAnswer> {
   const view = await (await readerOf(query, context)).view();
   const isBusy = view.problem !== null || 'code' in view.begun || view.begun.length > 0;
-  const isKnown = query.get('since') === String(view.seq) && !isBusy;
+  const isKnown = query.get('since') === view.revision && !isBusy;
   return isKnown ? { isUnchanged: true, readAtMs: view.readAtMs } : view;
 }
 

@@ -4,11 +4,13 @@
  */
 
 import { createHash } from 'node:crypto';
-import { CheckpointError, type RunManager } from '@holdfast/core/contract';
-import type { ChangePlan, ChangeRequest, ChangeResult, VersionRow } from './api.ts';
+import { CheckpointError, type CollectResult, type RunManager } from '@holdfast/core/contract';
+import type { ChangePlan, ChangeRequest, ChangeResult, Problem, RetentionView, VersionRow } from './api.ts';
 import type { RunReader } from './run-reader.ts';
 
 const NAMES_SHOWN = 20;
+/** Name of the reason in the metadata of an annotated version. */
+const REASON = 'reason';
 
 interface Planned {
   readonly lines: readonly string[];
@@ -26,9 +28,11 @@ export async function change(
   request: ChangeRequest,
   signal: AbortSignal,
 ): Promise<ChangePlan | ChangeResult> {
-  reader.forget();
-  const { seq } = await reader.view();
-  const planned = await PLANS[actionOf(request)](reader, request);
+  await reader.renew();
+  const look = await reader.viewAndRows();
+  const { seq, problem } = look.view;
+  if (problem !== null) throw errorOf(problem);
+  const planned = PLANS[actionOf(request)](look, request);
   const digest = createHash('sha256')
     .update(JSON.stringify([seq, request.action, planned.lines]))
     .digest('hex');
@@ -42,9 +46,12 @@ export async function change(
 
 type Action = ChangeRequest['action'];
 
-const PLANS: Readonly<Record<Action, (reader: RunReader, request: ChangeRequest) => Promise<Planned>>> = {
-  pin: async (reader, request) => {
-    const row = await rowOf(reader, request);
+/** All plans are made from one look at the run. */
+type Look = Awaited<ReturnType<RunReader['viewAndRows']>>;
+
+const PLANS: Readonly<Record<Action, (look: Look, request: ChangeRequest) => Planned>> = {
+  pin: ({ rows }, request) => {
+    const row = rowOf(rows, request);
     const label = textOf(request, 'reason');
     return {
       lines: [
@@ -57,48 +64,38 @@ const PLANS: Readonly<Record<Action, (reader: RunReader, request: ChangeRequest)
       },
     };
   },
-  annotate: async (reader, request) => {
-    const row = await rowOf(reader, request);
+  annotate: ({ rows }, request) => {
+    const row = rowOf(rows, request);
     const [name, text, reason] = [
       textOf(request, 'name'),
       textOf(request, 'text'),
       textOf(request, 'reason'),
     ];
+    if (name === REASON)
+      throw new CheckpointError(
+        'InvalidArgument',
+        `name: "${REASON}" is the name under which the reason of this change is recorded; choose another name`,
+      );
     return {
-      lines: [`Record in the metadata of version ${row.name}:`, `${name} = ${text}`, `reason = ${reason}`],
+      lines: [`Record in the metadata of version ${row.name}:`, `${name} = ${text}`, `${REASON} = ${reason}`],
       run: async ({ admin }, signal) => {
-        await admin.annotate(referenceOf(row), { metadata: { [name]: text, reason }, signal });
+        await admin.annotate(referenceOf(row), { metadata: { [name]: text, [REASON]: reason }, signal });
         return `Version ${row.name} is annotated.`;
       },
     };
   },
-  retire: async (reader) => {
-    const { retention } = await reader.view();
-    if ('code' in retention)
-      throw new CheckpointError(retention.code as CheckpointError['code'], retention.message);
-    const rows = await reader.rows();
+  retire: ({ view: { retention }, rows }) => {
+    if ('code' in retention) throw errorOf(retention);
     if (retention.needsForce)
       throw new CheckpointError(
         'Conflict',
         'the rules drop more than half of the run: use holdfast gc --force',
       );
-    return {
-      lines: [
-        `Apply the rules: ${retention.rules}`,
-        `Retire ${namesText(rows.filter(({ verdict }) => verdict === 'retire'))}.`,
-        `Remove for good, because their grace is over: ${namesText(rows.filter(({ verdict }) => verdict === 'remove'))}.`,
-        'Objects that belong to no version are deleted too.',
-      ],
-      run: async ({ admin }, signal) => {
-        const { retired, removed } = await admin.collect({ signal });
-        return `${retired.length} retired, ${removed.length} removed.`;
-      },
-    };
+    return retirePlan(retention, rows);
   },
-  rollback: async (reader, request) => {
-    const row = await rowOf(reader, request);
+  rollback: ({ rows }, request) => {
+    const row = rowOf(rows, request);
     const reason = textOf(request, 'reason');
-    const rows = await reader.rows();
     const left = rows.filter((each) => !each.isLeftBehind && BigInt(each.version) > BigInt(row.version));
     return {
       lines: [
@@ -115,6 +112,42 @@ const PLANS: Readonly<Record<Action, (reader: RunReader, request: ChangeRequest)
   },
 };
 
+function retirePlan(retention: RetentionView, rows: readonly VersionRow[]): Planned {
+  const [retire, remove] = (['retire', 'remove'] as const).map((verdict) =>
+    rows.filter((row) => row.verdict === verdict),
+  ) as [VersionRow[], VersionRow[]];
+  const isAtOnce = retention.isWithoutGrace && retire.length > 0;
+  return {
+    lines: [
+      `Apply the rules: ${retention.rules}`,
+      `Retire ${namesText(retire)}.`,
+      ...(isAtOnce ? ['They have no grace, so they are removed for good at once.'] : []),
+      `Remove for good, because their grace is over: ${namesText(remove)}.`,
+      'Objects that belong to no version are deleted too.',
+    ],
+    run: async ({ admin }, signal) => {
+      const result = await admin.collect({ signal });
+      return collectedText(result, retire, isAtOnce ? [...retire, ...remove] : remove);
+    },
+  };
+}
+
+/** Names the versions if they are others than planned. */
+function collectedText(
+  { retired, removed }: CollectResult,
+  retire: readonly VersionRow[],
+  remove: readonly VersionRow[],
+): string {
+  const text = `${retired.length} retired, ${removed.length} removed.`;
+  const sorted = (versions: readonly unknown[]) => versions.map(String).sort().join(', ');
+  const versionsOf = (rows: readonly VersionRow[]) => rows.map(({ version }) => version);
+  const isAsPlanned =
+    sorted(retired) === sorted(versionsOf(retire)) && sorted(removed) === sorted(versionsOf(remove));
+  if (isAsPlanned) return text;
+  const names = (versions: readonly bigint[]) => sorted(versions) || 'no version';
+  return `${text} The plan had others: the run has changed meanwhile, or readers hold leases. Retired: ${names(retired)}. Removed: ${names(removed)}.`;
+}
+
 function actionOf({ action }: ChangeRequest): Action {
   if (Object.hasOwn(PLANS, action)) return action;
   throw new CheckpointError('InvalidArgument', `action: one of ${Object.keys(PLANS).join(', ')} is accepted`);
@@ -124,8 +157,12 @@ function referenceOf({ version, lineage }: VersionRow) {
   return { version: BigInt(version), lineage };
 }
 
-async function rowOf(reader: RunReader, { version, lineage }: ChangeRequest): Promise<VersionRow> {
-  const row = (await reader.rows()).find((each) => each.version === version && each.lineage === lineage);
+function errorOf({ code, message }: Problem): CheckpointError {
+  return new CheckpointError(code as CheckpointError['code'], message);
+}
+
+function rowOf(rows: readonly VersionRow[], { version, lineage }: ChangeRequest): VersionRow {
+  const row = rows.find((each) => each.version === version && each.lineage === lineage);
   if (row !== undefined) return row;
   throw new CheckpointError('NotFound', 'there is no such version, or it was removed');
 }

@@ -14,7 +14,7 @@ const DRAWN = 'drawn-';
 /** `ascending`: oldest commit first. `events`: newest first. */
 export function goodputOf(
   ascending: readonly VersionRow[],
-  { events, isCut }: EventsView,
+  { events }: Pick<EventsView, 'events'>,
   timeToCommitMs: readonly number[],
 ): GoodputView {
   const starts = new Map(
@@ -46,7 +46,6 @@ export function goodputOf(
     timeToCommitMs: median(timeToCommitMs),
     timeToCommitCount: timeToCommitMs.length,
     isWithoutAttempts: drawn.length > 1 && drawn.length * 2 > starts.size,
-    isCut,
   };
 }
 

@@ -26,15 +26,20 @@ export async function reportOf(
   { uri, page, programVersion, clock, signal }: ReportOptions,
 ): Promise<string> {
   const reader = new RunReader(manager, uri, clock);
-  const run = await reader.view();
+  const { view: run, rows } = await reader.viewAndRows();
   const data: ReportData = {
     session: { programVersion, uris: [uri], mayChange: false, hasAgent: false, home: 'run' },
     madeAtMs: clock.nowMs(),
     run,
     events: await reader.events(),
-    rows: (await reader.rows()).slice(0, ROWS_MAX),
+    rows: rows.slice(0, ROWS_MAX),
     goodput: await reader.goodput(signal),
   };
+  return pageWithData(page, data);
+}
+
+/** The page with the data of a report inside. */
+export function pageWithData(page: string, data: ReportData): string {
   // No text inside can end the element, or begin a comment.
   const json = JSON.stringify(data).replaceAll('<', '\\u003c');
   const element = `<script type="application/json" id="holdfast-data">${json}</script>`;

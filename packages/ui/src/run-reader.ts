@@ -6,49 +6,39 @@
 import {
   type BegunVersion,
   CheckpointError,
-  type CheckpointSummary,
   type Clock,
   hasRun,
   isCheckpointError,
   isOfAnotherRun,
-  type RetentionPlan,
   type RunManager,
   type RunOverview,
   toCheckpointError,
 } from '@holdfast/core/contract';
-import type {
-  BegunView,
-  EventsView,
-  GoodputView,
-  Problem,
-  RetentionView,
-  RunView,
-  VersionRow,
-  VersionsPage,
-} from './api.ts';
+import type { BegunView, EventsView, GoodputView, Problem, RunView, VersionRow, VersionsPage } from './api.ts';
+import { EventsReader } from './events.ts';
 import { goodputOf } from './goodput.ts';
-import { attemptsOf, bestOf, byCommit, metricNamesOf, pointsOf } from './picture.ts';
-import { begunView, eventRow, idKey, originOf, problemOf, versionRow } from './rows.ts';
+import { dependsOnTime, type KnownRun, knownRun } from './known-run.ts';
+import { byCommit } from './picture.ts';
+import { begunView, problemOf, versionRow } from './rows.ts';
 import { isOfNewest, PAGE_ROWS_MAX, type PageQuery, versionsPage } from './versions-page.ts';
 
 /** Two tabs that ask at the same time get the same answer. */
 const REFRESH_MS = 2000;
 /** A store that does not answer for so long is reported, and the page shows what it knew. */
 const READ_TIMEOUT_MS = 30_000;
-/** One read for each, and each entry may hold a thousand checkpoints. */
-const EVENTS_MAX = 200;
-
 /** Versions whose records are read for the time to commit. */
 const TIMED_MAX = 5;
 
-interface Known {
+interface Known extends KnownRun {
   readonly readAtMs: number;
   readonly seq: number;
-  /** All checkpoints, newest first. */
-  readonly rows: readonly VersionRow[];
-  readonly view: Omit<RunView, 'problem' | 'readAtMs' | 'begun'>;
+  readonly facts: OverviewFacts;
+  /** The plan of retention is made again with each look. */
+  readonly isTimed: boolean;
   readonly begun: readonly BegunView[] | Problem;
 }
+
+type OverviewFacts = Pick<RunView, 'worldSize' | 'attempt' | 'referencedBytes' | 'clockDifferenceMs'>;
 
 /** What one small read tells: enough for the first page of versions. */
 interface Newest {
@@ -72,10 +62,11 @@ export class RunReader {
   /** The last look at the newest versions. */
   #newest: Promise<Newest> | null = null;
   #newestAtMs = Number.NEGATIVE_INFINITY;
-  #events: { readonly seq: number; readonly view: EventsView } | null = null;
+  readonly #events: EventsReader;
 
   constructor(manager: RunManager, uri: string, clock: Clock) {
     this.manager = manager;
+    this.#events = new EventsReader(manager);
     this.#uri = uri;
     this.#clock = clock;
   }
@@ -101,8 +92,20 @@ export class RunReader {
    * Rejects with the store's error if there was no success yet.
    */
   async view(): Promise<RunView> {
-    const { view, begun, readAtMs } = await this.#current();
-    return { ...view, begun, readAtMs, problem: this.#problem };
+    return this.#viewOf(await this.#current());
+  }
+
+  /** View and versions of the same look. */
+  async viewAndRows(): Promise<{ readonly view: RunView; readonly rows: readonly VersionRow[] }> {
+    const known = await this.#current();
+    return { view: this.#viewOf(known), rows: known.rows };
+  }
+
+  /** The store's clock minus this machine's. Three small reads, unless the run is known already. */
+  async clockDifferenceMs(signal: AbortSignal): Promise<number> {
+    if (this.#known !== null) return this.#known.facts.clockDifferenceMs;
+    const { storeTimeMs } = await this.manager.admin.overview({ signal });
+    return storeTimeMs - this.#clock.nowMs();
   }
 
   /**
@@ -125,20 +128,7 @@ export class RunReader {
   /** The newest decisions. Reads one entry of the catalog for each that was not read before. */
   async events(): Promise<EventsView> {
     const { seq } = await this.#current();
-    if (this.#events?.seq === seq) return this.#events.view;
-    const before = this.#events;
-    const isContinued = before !== null && seq - before.seq < EVENTS_MAX;
-    const limit = isContinued ? seq - before.seq : EVENTS_MAX;
-    const entries = await this.manager.admin.log({ limit: Math.max(1, limit), signal: this.#signal() });
-    const fresh = entries.map(eventRow);
-    const newest = fresh[0]?.seq ?? seq;
-    const older = isContinued
-      ? before.view.events.filter((event) => event.seq < (fresh.at(-1)?.seq ?? 0))
-      : [];
-    const events = [...fresh, ...older].slice(0, EVENTS_MAX);
-    const view = { events, origin: originOf(events), isCut: (events.at(-1)?.seq ?? 1) > 1 };
-    this.#events = { seq: newest, view };
-    return view;
+    return this.#events.read(seq, this.#signal());
   }
 
   /** From commits and decisions, and from the records of a few versions that report times. */
@@ -161,6 +151,12 @@ export class RunReader {
   forget(): void {
     this.#triedAtMs = Number.NEGATIVE_INFINITY;
     this.#newestAtMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** The next call reads the store again, even if a look that began before goes on. */
+  async renew(): Promise<void> {
+    await this.#reading;
+    this.forget();
   }
 
   async close(): Promise<void> {
@@ -198,14 +194,23 @@ export class RunReader {
       .begun({ signal })
       .then((list: readonly BegunVersion[]) => list.map(begunView), problemOf);
     const readAtMs = this.#clock.nowMs();
-    if (this.#known?.seq === newest.seq) return { ...this.#known, begun, readAtMs };
+    const { seq } = newest;
+    const same = this.#known?.seq === seq ? this.#known : null;
+    if (same !== null && !same.isTimed) return { ...same, begun, readAtMs };
     // One after the other: the first reads the pages of the catalog, and the others have them.
-    const summaries = await this.manager.list({ signal });
+    const versions = same?.rows ?? (await this.#versionRows(signal));
     const plan = await admin.planRetention({ signal }).catch((error: unknown) => toCheckpointError(error));
-    const overview = await admin.overview({ signal });
-    const { rows, view } = known(this.#uri, summaries, plan);
-    const facts = overviewFacts(overview, readAtMs);
-    return { readAtMs, seq: newest.seq, begun, rows, view: { ...view, ...facts, seq: newest.seq } };
+    const facts = same?.facts ?? overviewFacts(await admin.overview({ signal }), this.#clock.nowMs());
+    const run = knownRun(this.#uri, seq, versions, plan);
+    return { ...run, readAtMs, seq, begun, facts, isTimed: dependsOnTime(plan) };
+  }
+
+  async #versionRows(signal: AbortSignal): Promise<VersionRow[]> {
+    return (await this.manager.list({ signal })).map((summary) => versionRow(summary, undefined));
+  }
+
+  #viewOf({ view, facts, begun, readAtMs }: Known): RunView {
+    return { ...view, ...facts, begun, readAtMs, problem: this.#problem };
   }
 
   #newestNow(): Promise<Newest> {
@@ -243,49 +248,7 @@ export class RunReader {
   }
 }
 
-function overviewFacts(overview: RunOverview, nowMs: number) {
+function overviewFacts(overview: RunOverview, nowMs: number): OverviewFacts {
   const { worldSize, attempt, referencedBytes, storeTimeMs } = overview;
   return { worldSize, attempt, referencedBytes, clockDifferenceMs: storeTimeMs - nowMs };
-}
-
-function known(uri: string, summaries: readonly CheckpointSummary[], plan: RetentionPlan | CheckpointError) {
-  const isPlanned = !(plan instanceof Error);
-  const verdicts = new Map((isPlanned ? plan.verdicts : []).map((each) => [idKey(each.id), each]));
-  const rows = summaries.map((summary) => versionRow(summary, verdicts.get(idKey(summary.id))));
-  const count = (test: (row: VersionRow) => boolean) => rows.filter(test).length;
-  const best = bestOf(rows, isPlanned ? plan.policy : null);
-  const ascending = byCommit(rows);
-  const view = {
-    uri,
-    latest: rows.find(({ isLatest }) => isLatest) ?? null,
-    versionCount: rows.length,
-    counts: {
-      live: count(({ state }) => state === 'live'),
-      retiring: count(({ state }) => state === 'retiring'),
-      quarantined: count(({ state }) => state === 'quarantined'),
-      pinned: count(({ pins }) => pins.length > 0),
-      leftBehind: count(({ isLeftBehind }) => isLeftBehind),
-    },
-    storedBytes: rows.reduce((sum, { storedBytes }) => sum + storedBytes, 0),
-    verified: rows.find(({ isVerified }) => isVerified) ?? null,
-    points: pointsOf(ascending, best),
-    attempts: attemptsOf(ascending),
-    metricNames: metricNamesOf(rows),
-    best,
-    retention: isPlanned ? retentionView(plan) : problemOf(plan),
-  };
-  return { rows, view };
-}
-
-function retentionView({
-  policy,
-  rules,
-  verdicts,
-  totalBytes,
-  droppedBytes,
-  needsForce,
-}: RetentionPlan): RetentionView {
-  const counts = { keep: 0, retire: 0, remove: 0, wait: 0 };
-  for (const { verdict } of verdicts) counts[verdict] += 1;
-  return { rules, hasRules: policy !== null, totalBytes, droppedBytes, needsForce, counts };
 }

@@ -23,7 +23,7 @@ export async function readVersion(
   manager: RunManager,
   reference: CheckpointReference,
   { signal }: ReadOptions,
-): Promise<VersionView> {
+): Promise<Omit<VersionView, 'clockDifferenceMs'>> {
   const checkpoint = await manager.get(reference, { signal });
   if (checkpoint === null)
     throw new CheckpointError('NotFound', 'there is no such version, or it was removed');
@@ -120,7 +120,7 @@ export async function readDiff(
   return diffView(await manager.admin.diff(before, after, { signal }));
 }
 
-function diffView({ before, after, files, bytesRead }: DiffResult): DiffView {
+export function diffView({ before, after, files, bytesRead }: DiffResult): DiffView {
   const counts = { same: 0, changed: 0, added: 0, removed: 0 };
   for (const { change } of files) counts[change] += 1;
   return {
