@@ -39,7 +39,11 @@ describeInBrowser('changes', (browser) => {
     await annotate.getByRole('button', { name: 'Plan' }).click();
     await annotate.getByRole('button', { name: 'Carry out' }).click();
     await page.locator('dd', { hasText: 'good' }).waitFor();
-    expect((await newest(uri)).kind).toBe('annotate');
+    expect(await newest(uri)).toEqual({
+      kind: 'annotate',
+      reason: expect.stringContaining('seen by hand'),
+    });
+    await page.locator('dt', { hasText: 'reason' }).waitFor();
 
     const rollback = page.getByRole('form', { name: 'Roll back to this version' });
     await rollback.getByLabel('Reason').fill('900 diverged');
