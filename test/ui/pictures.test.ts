@@ -106,7 +106,8 @@ async function openReport(browser: RunningBrowser, given: Given = {}, width = 12
 
 /** The value beside this name in a list of facts. */
 function fact(page: Page, name: string) {
-  return page.locator('dl.facts > div', { has: page.locator('dt', { hasText: new RegExp(`^${name}$`) }) }).locator('dd');
+  const facts = page.locator('dl.facts > div');
+  return facts.filter({ has: page.locator('dt', { hasText: new RegExp(`^${name}$`) }) }).locator('dd');
 }
 
 /** The text under a picture for each of its points, from the first on. */
@@ -140,7 +141,7 @@ describeInBrowser('the page of a run, with data made by hand', (browser) => {
       'Version 5 · loss 1 · 1970-01-01 01:30:00 UTC · best',
       'Version 6 · loss 2 · 1970-01-01 01:50:00 UTC · latest',
     ]);
-    await page.getByLabel('Metric').selectOption('auc');
+    await page.locator('#metrics select').selectOption('auc');
     expect(await readouts(page, '#metrics', 3)).toEqual([
       'Version 4 · auc 0.9 · 1970-01-01 01:10:00 UTC · best · verified',
       'Version 5 · auc 0.7 · 1970-01-01 01:30:00 UTC',
@@ -151,7 +152,9 @@ describeInBrowser('the page of a run, with data made by hand', (browser) => {
   test('sizes: the filled part of a bar was sent, and the pale part is shared', async () => {
     const page = await openReport(browser());
     const heights = (part: string) =>
-      page.locator(`#sizes rect.bar.${part}`).evaluateAll((bars) => bars.map((bar) => Number(bar.getAttribute('height'))));
+      page
+        .locator(`#sizes rect.bar.${part}`)
+        .evaluateAll((bars) => bars.map((bar) => Number(bar.getAttribute('height'))));
     const [stored, shared] = [await heights('stored'), await heights('shared')];
     expect([stored.length, shared.length]).toEqual([6, 6]);
     const [third = 0] = stored.slice(2);
@@ -186,7 +189,9 @@ describeInBrowser('the page of a run, with data made by hand', (browser) => {
     expect(await fact(page, 'Going next').textContent()).toBe('1 to retire, 1 to remove, 1 in their grace');
     expect(await fact(page, 'Frees').textContent()).toBe('2.9 KiB of 5.9 KiB');
     const rows = page.locator('#retention tbody tr');
-    const cells = await rows.evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent)));
+    const cells = await rows.evaluateAll((all) =>
+      all.map((row) => [...row.children].map((cell) => cell.textContent)),
+    );
     expect(cells).toEqual([
       ['3', '70 min ago', '1.0 KiB', 'retires next: no rule keeps it', ''],
       ['2', '1.5 h ago', '1.0 KiB', 'waits: retired', '1970-01-01 03:00:00 UTC'],

@@ -58,6 +58,7 @@ describeInBrowser('a store that is slow or strange', (browser) => {
     await page.getByText(notice).waitFor();
     expect(await page.locator('.overview').textContent()).toMatch(/1, (just now|[\d.]+ s ago)/);
     await page.locator('.spacer a').first().click();
+    await page.getByRole('heading', { name: 'Version 1' }).waitFor();
     await page.getByText(notice).waitFor();
     expect(await page.locator('.overview').textContent()).toMatch(/UTC, (just now|[\d.]+ s ago)/);
   });

@@ -7,7 +7,7 @@ import { POLL_MS, useCall, useNow } from './live.ts';
 import { Age, Badge, Card, Loading, linkTo, ProblemNote, Text, type Tone } from './parts.ts';
 import { aheadOf, chosenRuns, ORDER_NAMES, type Run, type RunChoice, type RunOrder } from './run-choice.ts';
 import { More } from './table.ts';
-import { bytes, clocksText, count, duration, plural } from './words.ts';
+import { bytes, clocksDiffer, clocksText, count, duration, plural } from './words.ts';
 
 /** While the first look at the runs goes on. */
 const FIRST_POLL_MS = 1000;
@@ -125,7 +125,7 @@ function Counts({ runs }: { runs: readonly Run[] }) {
 
 /** Names the store whose clock differs most. */
 function ClocksNote({ runs }: { runs: readonly Run[] }) {
-  const differing = runs.filter((run) => clocksText(aheadOf(run)) !== null);
+  const differing = runs.filter((run) => clocksDiffer(aheadOf(run)));
   const [worst] = differing.toSorted((a, b) => Math.abs(aheadOf(b)) - Math.abs(aheadOf(a)));
   if (worst === undefined) return null;
   const more = differing.length - 1;
@@ -228,7 +228,9 @@ function RunRow({ run, spark }: { run: Run; spark: Spark | undefined }) {
     h(
       'td',
       null,
-      latest === null ? unknown || 'none' : [`${latest.version}, `, h(Age, { atMs: latest.committedAtMs, aheadMs: aheadOf(run) })],
+      latest === null
+        ? unknown || 'none'
+        : [`${latest.version}, `, h(Age, { atMs: latest.committedAtMs, aheadMs: aheadOf(run) })],
     ),
     h('td', null, h(Sparkline, { spark, aheadMs: aheadOf(run) })),
     h('td', null, latest === null ? unknown : bytes(latest.sizeBytes)),

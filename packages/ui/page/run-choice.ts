@@ -1,6 +1,7 @@
 /** Which runs the page of all runs shows, and in which order. Pure. */
 
 import type { FleetView } from '../src/api.ts';
+import { clocksDiffer } from './words.ts';
 
 export type Run = FleetView['runs'][number];
 
@@ -22,7 +23,7 @@ export const ORDER_NAMES: Readonly<Record<RunOrder, string>> = {
 };
 
 const KEYS: Readonly<Record<RunOrder, (run: Run) => number | string>> = {
-  age: (run) => (run.latest === null ? Number.NEGATIVE_INFINITY : run.latest.committedAtMs - aheadOf(run)),
+  age: (run) => commitTimeMs(run) ?? Number.NEGATIVE_INFINITY,
   name: (run) => run.uri,
   stored: (run) => -(run.storedBytes ?? 0),
   fences: (run) => -(run.recentFenceCount ?? 0),
@@ -31,6 +32,12 @@ const KEYS: Readonly<Record<RunOrder, (run: Run) => number | string>> = {
 /** The clock of the run's store minus the server's. */
 export function aheadOf({ storeTimeMs, asOfMs }: Run): number {
   return storeTimeMs === null || asOfMs === null ? 0 : storeTimeMs - asOfMs;
+}
+
+/** By the server's clock. A small difference may be that of a slow request, and changes no order. */
+function commitTimeMs(run: Run): number | null {
+  const aheadMs = aheadOf(run);
+  return run.latest && run.latest.committedAtMs - (clocksDiffer(aheadMs) ? aheadMs : 0);
 }
 
 /** Runs without a commit are the oldest. Equal ones are in the order of their URIs. */

@@ -44,9 +44,13 @@ export function age(atMs: number, nowMs: number): string {
 /** Smaller differences do not matter to people, and a slow request looks like one. */
 const CLOCKS_DIFFER_MS = 30_000;
 
+export function clocksDiffer(differenceMs: number): boolean {
+  return Math.abs(differenceMs) > CLOCKS_DIFFER_MS;
+}
+
 /** How far the store's clock is from this machine's; `null`: they agree well enough. */
 export function clocksText(differenceMs: number): string | null {
-  if (Math.abs(differenceMs) <= CLOCKS_DIFFER_MS) return null;
+  if (!clocksDiffer(differenceMs)) return null;
   const ahead = differenceMs > 0 ? 'ahead of' : 'behind';
   return `The store is ${duration(Math.abs(differenceMs))} ${ahead} this machine. Ages of commits are by the store's clock`;
 }

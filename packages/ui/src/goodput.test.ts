@@ -68,7 +68,8 @@ describe('what checkpoints cost and saved', () => {
   });
 
   test('without the takeover, or with one outside of its time, the loss reaches to the next commit', () => {
-    for (const events of [[], [decision('takeover', 19, { epoch: 2 })], [decision('takeover', 31, { epoch: 2 })]]) {
+    const takeover = (minutes: number) => decision('takeover', minutes, { epoch: 2 });
+    for (const events of [[], [takeover(19)], [takeover(31)]]) {
       const { interruptions, lostAtMostMs } = goodputOf(ROWS.slice(0, 4), { events }, []);
       expect(interruptions).toMatchObject([{ startMs: null, lostAtMostMs: 10 * MINUTE }]);
       expect(lostAtMostMs).toBe(10 * MINUTE);

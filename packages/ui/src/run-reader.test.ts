@@ -24,7 +24,8 @@ async function makeRun(rules: RetentionPolicy): Promise<MadeRun> {
   const bucket = new MemoryBucket({ crc32c, clock: { nowMs: () => Date.now() + passedMs } });
   const open = () => createCheckpointManager({ store: new MemoryStore(bucket) });
   const run = open();
-  for (const version of [1, 2, 3, 4]) await run.save({ version, buffers: { a: new Uint8Array(100) } });
+  for (const version of [1, 2, 3, 4])
+    await run.save({ version, buffers: { a: new Uint8Array(100).fill(version) } });
   await run.admin.setRetention(rules);
   const clock = { ...systemClock, monotonicMs: () => passedMs, nowMs: () => Date.now() + passedMs };
   const reader = new RunReader(open(), URI, clock);
