@@ -1,8 +1,12 @@
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { CheckpointError, systemClock } from '@holdfast/core/contract';
 import { openCheckpointManager, openStore, registerStore } from '@holdfast/stores';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { cli } from '../in-process.ts';
 import { Exporter, serveMetrics } from './exporter.ts';
 import { metricsLines } from './metrics-text.ts';
@@ -67,7 +71,7 @@ describe('metricsLines', () => {
     ...{ storeTimeMs: 1000, runId: 'a', seq: 1, latest: null, writerCount: 4, attempt: 'a', lineage: 2 },
     ...{ epoch: 3, retainedCount: 5, retiringCount: 0, quarantinedCount: 0, storedBytes: 10 },
     ...{ referencedBytes: null, recentAttemptCount: null, recentFenceCount: null, historySinceMs: null },
-    ...{ verifiedVersion: null, verifiedAtMs: null, savesInProgress: null },
+    ...{ verifiedVersion: null, verifiedCommittedAtMs: null, verifiedAtMs: null, savesInProgress: null },
   });
   const place = { uri: 's3://b', refreshedAtMs: 3000, refreshDurationMs: 500, failureCount: 0 };
   const options = { programVersion: '1.2.3', runsMax: 2 };
@@ -79,6 +83,18 @@ describe('metricsLines', () => {
     expect(lines.find((line) => line.startsWith('holdfast_fenced_total'))).toMatch(/ 3$/);
     expect(lines.some((line) => line.includes('holdfast_referenced_bytes'))).toBe(false);
     expect(lines.some((line) => line.includes('holdfast_missing_writers'))).toBe(false);
+  });
+
+  test('a directory that cannot be read is not counted as a run, and its state is told', () => {
+    const failed = (uri: string, state: 'denied' | 'damaged', code: 'Denied' | 'Corrupt') => ({
+      ...run(uri),
+      ...{ asOfMs: null, state, problem: { code, message: 'no' } },
+    });
+    const runs = [failed('s3://b/a', 'denied', 'Denied'), failed('s3://b/c', 'damaged', 'Corrupt')];
+    const lines = [...metricsLines([{ ...place, runs }], options)];
+    expect(lines).toContain('holdfast_exporter_runs{place="s3://b"} 1');
+    expect(lines).toContain('holdfast_run_state{run="s3://b/a",state="denied"} 1');
+    expect(lines).toContain('holdfast_run_state{run="s3://b/c",state="damaged"} 1');
   });
 
   test('however many runs there are, the number of series is bounded; the others are counted', () => {
@@ -132,6 +148,57 @@ test('a store that never answers delays neither another place nor a scrape', asy
   expect(exporter.text()).not.toContain('holdfast_exporter_runs{place="slowtape');
   stop.abort();
   expect(await running).toBe('stopped');
+});
+
+test('a place that cannot be listed is a failed search and no run; its runs stay, with another state', async () => {
+  const path = await mkdtemp(join(tmpdir(), 'holdfast-locked-'));
+  onTestFinished(() => rm(path, { recursive: true }));
+  const directory = pathToFileURL(path).href;
+  let isOpen = true;
+  registerStore('locked', {
+    form: 'locked://x',
+    open: async (uri, env) => {
+      const store = await openStore(directory, env);
+      const list = store.list.bind(store);
+      store.list = (prefix, options) => {
+        if (!isOpen) throw new CheckpointError('Denied', 'not for you');
+        return list(prefix, options);
+      };
+      return Object.assign(store, { uri });
+    },
+  });
+  let nowMs = 5000;
+  const changes: (string | null)[] = [];
+  const options = { intervalMs: 1000, runsMax: 10, programVersion: '1', fleet: {} };
+  const exporterOf = () =>
+    new Exporter({
+      ...{ ...options, uris: ['locked://x'] },
+      clock: { ...systemClock, nowMs: () => nowMs },
+      onChange: (_, problem) => changes.push(problem?.message ?? null),
+    });
+  const { signal } = new AbortController();
+  await cli('save', import.meta.filename, `${directory}/r`, '--version', '4');
+  const exporter = exporterOf();
+  await exporter.refresh(signal);
+  const [place, run] = ['{place="locked://x"}', 'run="locked://x/r"'];
+  expect(exporter.text()).toContain(`holdfast_exporter_runs${place} 1\n`);
+  [isOpen, nowMs] = [false, 9000];
+  await exporter.refresh(signal);
+  const text = exporter.text();
+  expect(text).toContain(`holdfast_exporter_refresh_failures_total${place} 1\n`);
+  expect(text).toContain(`holdfast_exporter_last_refresh_timestamp_seconds${place} 5\n`);
+  expect(text).toContain(`holdfast_exporter_runs${place} 1\n`);
+  expect(text).toContain(`holdfast_run_state{${run},state="denied"} 1\n`);
+  expect(text).toContain(`holdfast_latest_version{${run}} 4\n`);
+  expect(text).not.toContain('run="locked://x"');
+  const later = exporterOf();
+  await later.refresh(signal);
+  expect(later.text()).toContain(`holdfast_exporter_refresh_failures_total${place} 1\n`);
+  expect(later.text()).not.toMatch(/run="|holdfast_exporter_(runs|last_refresh_timestamp_seconds)\{/);
+  isOpen = true;
+  await exporter.refresh(signal);
+  expect(exporter.text()).toContain(`holdfast_exporter_last_refresh_timestamp_seconds${place} 9\n`);
+  expect(changes).toEqual(['not for you', 'not for you', null]);
 });
 
 describe('exporter', () => {
@@ -199,6 +266,7 @@ describe('exporter', () => {
     [['memory://a', '--port', '70000'], '"70000" is not a whole number from 0 to 65535'],
     [['memory://a', '--interval', '1ms'], '"1ms" is too short'],
     [['memory://a', '--orphans-every', '1s'], '"1s" is too short'],
+    [['memory://a', '--concurrency', '257'], '"257" is not a whole number from 1 to 256'],
     [['memory://a', '--runs-max', '0'], '"0" is not a whole number from 1'],
     [['memory://a', '--once', '--port', '0'], '--once takes neither --port nor --interval'],
   ])('%j is refused', async (args, message) => {

@@ -1,6 +1,6 @@
 /** Runs in the text format of Prometheus. Pure. docs/monitoring.md lists the metrics. */
 
-import type { RunSummary } from '@holdfast/fleet';
+import { isCertainlyRun, type RunSummary } from '@holdfast/fleet';
 import { STATES } from '../runs/select-runs.ts';
 import type { OrphanFacts } from './orphans.ts';
 
@@ -96,6 +96,11 @@ export const RUN_METRICS: readonly RunMetric[] = [
     'When the newest verified checkpoint was verified, by the clock of the store.',
     (run) => seconds(run.verifiedAtMs),
   ),
+  gauge(
+    'holdfast_verified_commit_timestamp_seconds',
+    'When the newest verified checkpoint was committed, by the clock of the store.',
+    (run) => seconds(run.verifiedCommittedAtMs),
+  ),
   gauge('holdfast_facts_timestamp_seconds', 'When the facts of the run were read.', (run) =>
     seconds(run.asOfMs),
   ),
@@ -188,7 +193,7 @@ function* exporterLines(
     );
   yield* ofPlace('runs', 'gauge', 'Runs found below the place.', ({ runs, refreshedAtMs }) =>
     // Before the first search has ended, their number is not known.
-    refreshedAtMs === null ? null : runs.length,
+    refreshedAtMs === null ? null : runs.filter(isCertainlyRun).length,
   );
   yield* ofPlace('last_refresh_timestamp_seconds', 'gauge', 'End of the last whole search.', (place) =>
     seconds(place.refreshedAtMs),
