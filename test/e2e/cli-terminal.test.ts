@@ -137,6 +137,31 @@ describe('pipes', () => {
   });
 });
 
+describe('--log json', () => {
+  const linesOf = (text: string) =>
+    text
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+
+  it('each line of standard error is an object, also if the result is lost', async () => {
+    const place = await placeWithFiles();
+    const saved = await holdfast(['save', place.path('ckpt'), place.uri, '--log', 'json']);
+    expect(saved.stdout).toMatch(/^committed /);
+    expect(linesOf(saved.stderr)).toMatchObject([
+      { level: 'info', message: expect.stringMatching(/^version 0 → file:/) },
+    ]);
+    const failed = await holdfast(['latest', `${place.uri}-none`, '--log', 'json']);
+    expect(linesOf(failed.stderr)).toMatchObject([{ level: 'error', code: 'NotFound', exitCode: 6 }]);
+    const words = [...HOLDFAST, 'save', place.path('ckpt'), place.uri, '--version', '3', '--log=json'];
+    const unsaid = await run(['bash', '-c', `${quoted(words)} --quiet >/dev/full --json`]);
+    expect(unsaid.code).toBe(1);
+    expect(linesOf(unsaid.stderr)).toMatchObject([
+      { level: 'error', message: expect.stringMatching(/^standard output cannot be written: ENOSPC/) },
+    ]);
+  });
+});
+
 describe('interrupts', () => {
   async function interruptWaiting(signal: NodeJS.Signals) {
     const place = await placeWithFiles();

@@ -117,7 +117,10 @@ export function holdfast(argv: readonly string[], env: Env): Promise<Shown> {
 /**
  * Output for people and for programs. `--verbose` prints a superset of the output without options.
  */
-export const LOUD_MODES: readonly (readonly string[])[] = [['--verbose'], ['--json']];
+export const LOUD_MODES: readonly (readonly string[])[] = [
+  ['--verbose'],
+  ['--json', '--log', 'json', '--verbose'],
+];
 
 /** Every form in which an error, or another value of Holdfast, may appear in a log. */
 export function loggedForms(value: unknown, inspect: (value: unknown) => string): string {

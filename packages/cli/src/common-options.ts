@@ -36,6 +36,12 @@ export const progress = value(
   parseChoice(['auto', 'bars', 'plain', 'json']),
   ['auto', 'bars', 'plain', 'json'],
 );
+export const logFormat = value(
+  '--log <how>',
+  'text (the default) or json: messages, warnings and errors on standard error as one object per line',
+  parseChoice(['text', 'json']),
+  ['text', 'json'],
+);
 export const quiet = flag(
   '-q, --quiet',
   'print only errors, warnings and results of commands that read; no progress',
@@ -44,7 +50,7 @@ export const verbose = flag('-v, --verbose', 'say where each value came from; pr
 export const noColor = flag('--no-color', 'no colour');
 
 /** Output options of every command. */
-export const OUTPUT_OPTIONS = [json, progress, quiet, verbose, noColor] as const;
+export const OUTPUT_OPTIONS = [json, progress, logFormat, quiet, verbose, noColor] as const;
 
 export const storeModule = valueList(
   '--store-module <file>',

@@ -5,6 +5,7 @@
 
 import { type Clock, systemClock } from '@holdfast/core/contract';
 import { runCli } from './run-cli.ts';
+import type { Environment } from './sourced.ts';
 
 export interface Called {
   readonly code: number;
@@ -12,19 +13,26 @@ export interface Called {
   readonly stderr: string;
 }
 
-/** `signal`: acts as Ctrl-C. */
+/** `signal`: acts as Ctrl-C. `terminal`: standard error is a terminal of this size. */
 export async function callInProcess(
   argv: readonly string[],
   {
     clock = systemClock,
     signal = new AbortController().signal,
-  }: { readonly clock?: Clock; readonly signal?: AbortSignal } = {},
+    env = {},
+    terminal,
+  }: {
+    readonly clock?: Clock;
+    readonly signal?: AbortSignal;
+    readonly env?: Environment;
+    readonly terminal?: { readonly columns: number; readonly rows: number };
+  } = {},
 ): Promise<Called> {
   let [stdout, stderr] = ['', ''];
   const code = await runCli(argv, {
-    env: {},
+    env,
     stdout: { write: (text) => (stdout += text) },
-    stderr: { write: (text) => (stderr += text) },
+    stderr: { write: (text) => (stderr += text), ...(terminal && { isTTY: true, ...terminal }) },
     clock,
     programVersion: '1.2.3',
     ask: null,

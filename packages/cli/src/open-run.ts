@@ -21,9 +21,9 @@ import {
 import { askOnceMore } from './ask-once-more.ts';
 import type { Call } from './command.ts';
 import { buffer, concurrency, givenText, limitRate, versionOf, workers } from './common-options.ts';
+import { engineLogger } from './engine-log.ts';
 import type { Job } from './env.ts';
 import { printable } from './format.ts';
-import { repeatNotes } from './repeat-notes.ts';
 
 /** A person waits at the screen. A job that saves is more patient: the engine's default. */
 export const LOOK_TIMEOUT_MS = 60_000;
@@ -62,7 +62,6 @@ export async function withRun<T>(
   const { uri, job, rules, isPatient = job !== undefined } = options;
   // The engine is loaded here, so that `--help` and `--version` do not wait for it.
   const { openCheckpointManager } = await import('@holdfast/stores');
-  const tellRepeat = repeatNotes(call.clock, call.messages);
   const manager = await openCheckpointManager(uri, {
     env: call.env,
     attempt: job?.attempt?.value,
@@ -76,13 +75,7 @@ export async function withRun<T>(
       ...(!isPatient && { recordTimeoutMs: LOOK_TIMEOUT_MS, retryTimeoutMs: LOOK_RETRY_TIMEOUT_MS }),
       ...options.settings,
     },
-    logger: {
-      log: (level, message, details) => {
-        if (level === 'info')
-          tellRepeat(message); // The engine's message about a repeated request.
-        else call.messages.detail(logLine(level, message, details));
-      },
-    },
+    logger: engineLogger(call),
   });
   call.subject.uri = uri; // Only now: a URI that was not accepted may hold a secret.
   try {
@@ -129,16 +122,6 @@ function settingsOf(call: Call): Partial<Settings> {
     ...(requests === undefined ? {} : { concurrency: requests }),
     ...(threads === undefined ? {} : { workers: threads }),
   };
-}
-
-function logLine(level: string, message: string, details: Record<string, unknown> | undefined): string {
-  const shown =
-    details === undefined
-      ? ''
-      : ` ${Object.entries(details)
-          .map(([name, item]) => `${name}=${String(item)}`)
-          .join(' ')}`;
-  return `${level}: ${message}${shown}`;
 }
 
 /**

@@ -6,7 +6,8 @@ import { askAtTerminal } from './confirm.ts';
 import type { EarlySignals } from './early-signals.ts';
 import { endProcess } from './end-process.ts';
 import { listenForInterrupt } from './interrupt.ts';
-import { runCli } from './run-cli.ts';
+import { logLine } from './messages.ts';
+import { runCli, wantsJsonLog } from './run-cli.ts';
 import type { Environment } from './sourced.ts';
 
 /** A command that has succeeded and could not say so ends as an error of no other kind does. */
@@ -23,7 +24,8 @@ export async function runProgram(env: Environment, early: EarlySignals): Promise
     if (error.code !== 'EPIPE') resultLost ??= error;
   });
 
-  process.exitCode = await runCli(process.argv.slice(2), {
+  const argv = process.argv.slice(2);
+  process.exitCode = await runCli(argv, {
     env,
     stdout: process.stdout,
     stderr: process.stderr,
@@ -44,9 +46,12 @@ export async function runProgram(env: Environment, early: EarlySignals): Promise
   );
   await Promise.race([Promise.all(written), signalled]);
   if (resultLost !== undefined && process.exitCode === 0) {
-    process.stderr.write(
-      `holdfast: standard output cannot be written: ${resultLost.message}\n  the command itself has succeeded\n`,
-    );
+    const message = `standard output cannot be written: ${resultLost.message}`;
+    const advice = 'the command itself has succeeded';
+    const line = wantsJsonLog(argv, env)
+      ? logLine(systemClock, 'error', message, { exitCode: OUTPUT_LOST, advice: [advice] })
+      : `holdfast: ${message}\n  ${advice}`;
+    process.stderr.write(`${line}\n`);
     process.exitCode = OUTPUT_LOST;
   }
   endProcess();

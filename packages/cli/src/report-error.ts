@@ -11,9 +11,10 @@ export function renderError(
   advice: readonly string[],
   options: { style: Style; stack: boolean },
 ): string {
+  const because = becauseOf(error);
   const lines = [
     `${options.style('red', 'holdfast:')} ${printable(headlineOf(error, advice))}`,
-    ...causeLine(error),
+    ...(because === null ? [] : [`  because: ${because}`]),
     ...advice.map((line) => `  ${line}`),
     options.style('dim', `  (${error.code}, exit ${error.exitCode})`),
   ];
@@ -41,12 +42,12 @@ const EXPLAINED_BY_CAUSE: ReadonlySet<ErrorCode> = new Set([
   'Unexpected',
 ]);
 
-// A cause that the message repeats is not shown twice.
-function causeLine(error: CheckpointError): string[] {
+/** What the cause adds; `null`: nothing. A cause that the message repeats is not shown twice. */
+export function becauseOf(error: CheckpointError): string | null {
   const { cause } = error;
-  if (!(cause instanceof Error) || !EXPLAINED_BY_CAUSE.has(error.code)) return [];
+  if (!(cause instanceof Error) || !EXPLAINED_BY_CAUSE.has(error.code)) return null;
   const text = printable(cause.message.split('\n')[0] ?? '');
-  return text === '' || error.message.includes(cause.message) ? [] : [`  because: ${text}`];
+  return text === '' || error.message.includes(cause.message) ? null : text;
 }
 
 const CAUSES_MAX = 8;

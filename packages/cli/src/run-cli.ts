@@ -9,13 +9,13 @@ import {
 import { adviceFor } from './advice.ts';
 import { askedOf } from './ask-once-more.ts';
 import type { Call, Command, CommandResult, Subject } from './command.ts';
-import { json, noColor, progress, quiet, storeModule, verbose } from './common-options.ts';
+import { json, logFormat, noColor, progress, quiet, storeModule, verbose } from './common-options.ts';
 import type { Ask } from './confirm.ts';
 import { assertArgumentsDecoded, assertWorkingDirectoryDecoded } from './decoded.ts';
 import { canRedraw, optionFromEnvironment, wantsColor } from './env.ts';
 import type { Interrupt } from './interrupt.ts';
 import { type JsonObject, jsonError, jsonVersion } from './json.ts';
-import { createMessages } from './messages.ts';
+import { createMessages, logLine, type Messages } from './messages.ts';
 import type { Option } from './option.ts';
 import { type OptionValues, parseCommandLine } from './parse-command-line.ts';
 import { printJson, printLines } from './print-result.ts';
@@ -25,10 +25,11 @@ import {
   type ProgressStream,
   type Reporter,
 } from './progress/reporter.ts';
-import { renderError } from './report-error.ts';
+import { becauseOf, renderError } from './report-error.ts';
 import type { Environment, Sourced } from './sourced.ts';
 import { colorStyle, plainStyle, type Style } from './style.ts';
 import { unknownVariables } from './unknown-variables.ts';
+import { usageError } from './usage-error.ts';
 import { workingDirectoryGone } from './working-directory.ts';
 
 export interface OutputStream extends ProgressStream {
@@ -72,6 +73,7 @@ export async function runCli(argv: readonly string[], surroundings: Surroundings
 /** How to print. */
 interface Manners {
   readonly isJson: boolean;
+  readonly isLogJson: boolean;
   readonly isQuiet: boolean;
   readonly isVerbose: boolean;
   readonly progress: ProgressMode;
@@ -85,11 +87,9 @@ async function runCommand(
   values: OptionValues,
   surroundings: Surroundings,
 ): Promise<number> {
-  const { stderr, clock } = surroundings;
+  const { clock } = surroundings;
   const manners = mannersOf(values, surroundings);
-  const reporter = createReporter({ mode: manners.progress, stream: stderr, clock });
-  const level = manners.isVerbose ? 'verbose' : manners.isQuiet ? 'quiet' : 'normal';
-  const messages = createMessages(level, (line) => reporter.write(line));
+  const { messages, reporter } = errorOutput(manners, surroundings);
   const interrupt = surroundings.listenForInterrupt(() => {
     if (command.endsQuietly) return;
     messages.note('holdfast: ending cleanly; press Ctrl-C again to end at once');
@@ -137,6 +137,20 @@ async function runCommand(
   }
 }
 
+/** What goes to standard error. With `--log json`, lines of progress are messages of the log. */
+function errorOutput(
+  { isLogJson, isVerbose, isQuiet, progress: mode }: Manners,
+  { stderr, clock }: Surroundings,
+): { readonly messages: Messages; readonly reporter: Reporter } {
+  const level = isVerbose ? 'verbose' : isQuiet ? 'quiet' : 'normal';
+  const write = (line: string) => (isLogJson ? stderr.write(`${line}\n`) : reporter.write(line));
+  const messages = createMessages({ level, isJson: isLogJson, clock, write });
+  const toLog = { write: (text: string) => messages.note(text.trimEnd()) };
+  const stream = isLogJson && mode !== 'json' ? toLog : stderr;
+  const reporter = createReporter({ mode, stream, clock });
+  return { messages, reporter };
+}
+
 function sayWhatTheEnvironmentGave(values: OptionValues, call: Call): void {
   for (const [name, { source }] of values) {
     if (!source.startsWith('--')) call.messages.detail(`--${name} from ${source}`);
@@ -150,6 +164,8 @@ function sayWhatTheEnvironmentGave(values: OptionValues, call: Call): void {
 function decidedAfterAll(thrown: unknown, { command, subject, style, reporter }: Call): CommandResult | null {
   const asked = isCheckpointError(thrown) ? askedOf(thrown) : null;
   if (asked?.outcome !== 'committed' || command.isOneDecision !== true) return null;
+  // Other processes may have kept the record from deciding.
+  if (asked.of === 'record') return null;
   const { version, leftCount = 0 } = (thrown as CheckpointError).context;
   if (leftCount !== 0) return null;
   reporter.end();
@@ -200,24 +216,44 @@ function report(thrown: unknown, ending: Ending, found: JsonObject = {}): number
   const advice = adviceFor(error, { command, subject, progress: reporter.state });
   reporter.end();
   const asJson = jsonError(error, advice);
-  const text = renderError(error, advice, { style: manners.errorStyle, stack: manners.isVerbose });
-  const at = new Date(surroundings.clock.nowMs()).toISOString();
-  surroundings.stderr.write(
-    `${manners.progress === 'json' ? JSON.stringify({ at, type: 'error', error: asJson }) : text}\n`,
-  );
+  surroundings.stderr.write(`${errorText(error, { advice, asJson }, ending)}\n`);
   if (manners.isJson) printJson(surroundings.stdout, { ...found, error: asJson });
   return error.exitCode;
 }
 
+function errorText(
+  error: CheckpointError,
+  { advice, asJson }: { readonly advice: readonly string[]; readonly asJson: JsonObject },
+  { manners, surroundings: { clock } }: Ending,
+): string {
+  const { isVerbose, isLogJson } = manners;
+  if (isLogJson) {
+    const because = becauseOf(error) ?? undefined;
+    const stack = isVerbose ? error.stack : undefined;
+    return logLine(clock, 'error', error.message, { ...asJson, because, stack });
+  }
+  if (manners.progress === 'json')
+    return JSON.stringify({ at: new Date(clock.nowMs()).toISOString(), type: 'error', error: asJson });
+  return renderError(error, advice, { style: manners.errorStyle, stack: isVerbose });
+}
+
+/** `InvalidArgument`: two of the options exclude each other. */
 function mannersOf(values: OptionValues, { env, stdout, stderr }: Surroundings): Manners {
   const given = <T>(option: Option<T>) => values.get(option.name)?.value as T | undefined;
   const isQuiet = given(quiet) ?? false;
   const style = (stream: OutputStream) =>
     given(noColor) !== true && wantsColor(env, stream.isTTY === true) ? colorStyle : plainStyle;
   const how = given(progress) ?? 'auto';
-  const automatic = isQuiet ? 'none' : canRedraw(env, stderr.isTTY === true) ? 'bars' : 'plain';
+  const isLogJson = given(logFormat) === 'json';
+  if (isLogJson && how === 'bars')
+    throw usageError('--progress bars and --log json cannot be combined', [
+      'bars are drawn over the lines of a log',
+    ]);
+  const isTerminal = !isLogJson && canRedraw(env, stderr.isTTY === true);
+  const automatic = isQuiet ? 'none' : isTerminal ? 'bars' : 'plain';
   return {
     isJson: given(json) ?? false,
+    isLogJson,
     isQuiet,
     isVerbose: given(verbose) ?? false,
     progress: how === 'auto' ? automatic : how,
@@ -238,7 +274,16 @@ function mannersOfRaw(argv: readonly string[], surroundings: Surroundings): Mann
     const isGiven = words.includes(`--${option.name}`) || isSetInEnvironment(option, surroundings.env);
     if (isGiven) values.set(option.name, { value: true, source: '' });
   }
+  if (wantsJsonLog(argv, surroundings.env)) values.set(logFormat.name, { value: 'json', source: '' });
   return mannersOf(values, surroundings);
+}
+
+/** For a command line that may be invalid. */
+export function wantsJsonLog(argv: readonly string[], env: Environment): boolean {
+  const end = argv.indexOf('--');
+  const words = end === -1 ? argv : argv.slice(0, end);
+  const given = words.findLast((word, at) => word.startsWith('--log=') || words[at - 1] === '--log');
+  return (given?.replace('--log=', '') ?? env[logFormat.envName]) === 'json';
 }
 
 function isSetInEnvironment(option: Option<boolean>, env: Environment): boolean {

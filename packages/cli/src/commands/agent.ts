@@ -72,7 +72,7 @@ function defaultSocket(env: Environment): string {
 
 async function serve(call: Call, socketPath: string): Promise<CommandResult> {
   const { startAgent } = await import('@holdfast/agent');
-  const logger = jsonLogger(call);
+  const logger: Logger = { log: call.messages.log };
   const running = await startAgent({
     socket: socketPath,
     stage: call.get(stage) ?? join(socketPath, '..', 'stage'),
@@ -99,23 +99,6 @@ async function endOf(running: RunningAgent, logger: Logger, call: Call): Promise
   const deadlineMs = call.get(deadline) ?? DEADLINE_MS;
   logger.log('info', 'stops: takes no new saves; a second signal ends it at once', { deadlineMs });
   return running.stop(deadlineMs);
-}
-
-/** One line of JSON for each event, so that a log collector needs no rule. */
-function jsonLogger(call: Call): Logger {
-  return {
-    log: (level, message, details) => {
-      const line = JSON.stringify({
-        time: new Date(call.clock.nowMs()).toISOString(),
-        level,
-        message,
-        ...details,
-      });
-      if (level === 'debug') call.messages.detail(line);
-      else if (level === 'info') call.messages.note(line);
-      else call.messages.warn(line);
-    },
-  };
 }
 
 async function showStatus(call: Call, socketPath: string): Promise<CommandResult> {

@@ -1,11 +1,12 @@
 import type { StoreElection } from '@holdfast/training';
+import { askOnceMore } from '../ask-once-more.ts';
 import type { Call, Command, CommandResult } from '../command.ts';
+import { engineLogger } from '../engine-log.ts';
 import { formatRoughDuration, formatTime, printable, shellQuote } from '../format.ts';
 import { jsonTime } from '../json.ts';
 import { LOOK_TIMEOUT_MS } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { value } from '../option.ts';
-import { repeatNotes } from '../repeat-notes.ts';
 import { usageError } from '../usage-error.ts';
 import { BadValue, parseDuration, parseLongDuration } from '../values.ts';
 
@@ -62,23 +63,28 @@ async function runElect(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const request = requestOf(call);
   // Loaded here, so that `--help` does not wait for it.
-  const [{ openStore }, { checkTrainerId, StoreElection }] = await Promise.all([
+  const [{ openStore }, { createCheckpointManager }, { checkTrainerId, StoreElection }] = await Promise.all([
     import('@holdfast/stores'),
+    import('@holdfast/core'),
     import('@holdfast/training'),
   ]);
   checkTrainerId(request.trainerId);
   const store = await openStore(uri, call.env);
   call.subject.uri = uri;
-  const tellRepeat = repeatNotes(call.clock, call.messages);
+  const settings = { recordTimeoutMs: LOOK_TIMEOUT_MS };
+  // Tells the outcome of a stopped request, and closes the store.
+  const manager = createCheckpointManager({ store, settings });
   const election = new StoreElection(store, {
     clock: call.clock,
-    settings: { recordTimeoutMs: LOOK_TIMEOUT_MS },
-    logger: { log: (_level, message) => tellRepeat(message) },
+    settings,
+    logger: engineLogger(call),
   });
   try {
     return describe(call, election, request, await ask(call, election, request));
+  } catch (error) {
+    throw await askOnceMore(error, manager, call);
   } finally {
-    await store.close();
+    await manager.close();
   }
 }
 

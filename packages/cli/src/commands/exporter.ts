@@ -1,10 +1,9 @@
 import { toCheckpointError } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { concurrency } from '../common-options.ts';
 import type { Exporter, ExporterOptions } from '../exporter/exporter.ts';
 import { printable } from '../format.ts';
 import { flag, value } from '../option.ts';
-import { takePlaces } from '../runs/places.ts';
+import { concurrency, takePlaces } from '../runs/places.ts';
 import { usageError } from '../usage-error.ts';
 import { durationBetween, parseWhole } from '../values.ts';
 
@@ -81,9 +80,10 @@ async function openExporter(call: Call, uris: readonly string[]): Promise<Export
     clock: call.clock,
     onChange: (uri, problem) =>
       problem === null
-        ? call.messages.note(`holdfast: ${printable(uri)} can be searched again`)
+        ? call.messages.note(`holdfast: ${printable(uri)} can be searched again`, { uri })
         : call.messages.warn(
             `holdfast: ${printable(uri)} cannot be searched: ${printable(problem.message)} (${problem.code})`,
+            { uri, code: problem.code },
           ),
   });
 }
@@ -99,10 +99,13 @@ function orphansOptions(call: Call): ExporterOptions['orphans'] {
       // It reads no payload, so it needs no threads.
       return openCheckpointManager(uri, { env: call.env, settings: { workers: 0 } });
     },
-    onFailure: (uri, error) =>
+    onFailure: (uri, error) => {
+      const { code, message } = toCheckpointError(error);
       call.messages.warn(
-        `holdfast: the orphaned bytes of ${printable(uri)} cannot be counted: ${printable(toCheckpointError(error).message)}`,
-      ),
+        `holdfast: the orphaned bytes of ${printable(uri)} cannot be counted: ${printable(message)}`,
+        { uri, code },
+      );
+    },
   };
 }
 

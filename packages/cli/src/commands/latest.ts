@@ -35,7 +35,11 @@ async function runLatest(call: Call): Promise<CommandResult> {
     throw await nothingToLoad(manager, shown, call);
   });
   const isLate = maxAgeMs !== undefined && ageMs > maxAgeMs;
-  if (isLate) call.messages.warn(lateText(call.subject.uri as string, summary.version, ageMs, maxAgeMs));
+  if (isLate) {
+    const { uri: run } = call.subject;
+    const text = lateText(run as string, summary.version, ageMs, maxAgeMs);
+    call.messages.warn(text, { uri: run, version: summary.version, ageMs });
+  }
   return {
     text: String(summary.version),
     json: {

@@ -2,12 +2,12 @@ import { readFile } from 'node:fs/promises';
 import { CheckpointError, isStopOf } from '@holdfast/core/contract';
 import type { RunSummary } from '@holdfast/fleet';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { concurrency, maxAge } from '../common-options.ts';
+import { maxAge } from '../common-options.ts';
 import { formatPlural, formatRoughDuration, formatTime, printable } from '../format.ts';
 import { JsonRows, jsonTime } from '../json.ts';
 import { LOOK_TIMEOUT_MS } from '../open-run.ts';
 import { flag, value, valueList } from '../option.ts';
-import { takePlaces } from '../runs/places.ts';
+import { concurrency, takePlaces } from '../runs/places.ts';
 import { type Prices, parsePrices } from '../runs/prices.ts';
 import { jsonRun } from '../runs/runs-json.ts';
 import { runsLines } from '../runs/runs-text.ts';
@@ -145,7 +145,8 @@ function resultOf(call: Call, request: Request, found: readonly RunSummary[]): C
           const why = lateness(run, maxAgeMs, nowMs);
           return why === null ? [] : [{ run, why }];
         });
-  if (late !== null && late.length > 0) call.messages.warn(lateText(late, shown.length, maxAgeMs ?? 0));
+  if (late !== null && late.length > 0)
+    call.messages.warn(lateText(late, shown.length, maxAgeMs ?? 0), { lateCount: late.length });
   return {
     text: linesOf(call, request, shown),
     json: {

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { CheckpointError, type SaveResult, toCheckpointError } from '@holdfast/core/contract';
+import { askedOf } from '../ask-once-more.ts';
 import type { Call, Command, CommandResult } from '../command.ts';
 import {
   afterSigterm,
@@ -119,9 +120,11 @@ function failureOf(
   const end = ended[failing];
   // The error of a save that a signal ended was thrown on, and the store was asked once more.
   const wasEnded = notSaved.why.code === 'Aborted' || notSaved.why.code === 'OutcomeUnknown';
-  const { code, message, context } =
-    wasEnded && end?.status === 'rejected' ? toCheckpointError(end.reason) : notSaved.why;
-  return { error: new CheckpointError(code, `${notSavedText(notSaved)}: ${message}`, { context }) };
+  const error = wasEnded && end?.status === 'rejected' ? toCheckpointError(end.reason) : notSaved.why;
+  const { code, message, context } = error;
+  const isSaved = askedOf(error)?.outcome === 'committed';
+  const what = isSaved ? printable(notSaved.path) : notSavedText(notSaved);
+  return { error: new CheckpointError(code, `${what}: ${message}`, { context }) };
 }
 
 function notSavedText({ path, version }: NotSaved): string {
@@ -211,7 +214,8 @@ function tellSaved(
 
 function tellNotSaved(call: Call, what: NotSaved): void {
   const { code, message } = what.why;
-  call.messages.warn(`holdfast: ${printable(notSavedText(what))}: ${printable(message)} (${code})`);
+  const text = `holdfast: ${printable(notSavedText(what))}: ${printable(message)} (${code})`;
+  call.messages.warn(text, { code, path: what.path, version: what.version });
 }
 
 function describe(folders: readonly Folder[], uris: readonly string[]): CommandResult {

@@ -192,11 +192,10 @@ class BarView implements View {
   static async open(stream: ProgressStream, lines: (screen: Screen) => string[]): Promise<BarView> {
     // Only a terminal needs it: a call in a script does not wait for it to load.
     const { createLogUpdate } = await import('log-update');
-    return new BarView(
-      stream,
-      createLogUpdate(sizedStream(stream) as unknown as NodeJS.WritableStream),
-      lines,
-    );
+    const redraw = createLogUpdate(sizedStream(stream) as unknown as NodeJS.WritableStream);
+    const view = new BarView(stream, redraw, lines);
+    view.#draw();
+    return view;
   }
 
   private constructor(stream: ProgressStream, redraw: Redraw, lines: (screen: Screen) => string[]) {

@@ -1,6 +1,14 @@
 import type { Call } from '../command.ts';
 import { uriFromEnvironment } from '../env.ts';
+import { value } from '../option.ts';
 import { usageError } from '../usage-error.ts';
+import { parseWhole } from '../values.ts';
+
+export const concurrency = value(
+  '--concurrency <n>',
+  'runs of one place that are read at a time; default 32',
+  parseWhole(1, 256),
+);
 
 /** `URI...`, at least one, each once. With HOLDFAST_URI set they may be omitted. */
 export function takePlaces({ command, operands, env }: Call): readonly string[] {
