@@ -345,6 +345,9 @@ function aborted(error: CheckpointError, { command: name, subject, progress }: S
   if (name === 'mirror' || name === 'elasticdl import')
     return ['what was committed before stays; run it again to continue'];
   if (name === 'fork') return ['nothing is committed there; run it again to continue'];
+  const isRecordThere = asked?.of === 'record' && asked.outcome === 'committed';
+  const left = isRecordThere ? leftRecord(error, name, subject) : null;
+  if (left !== null) return left;
   if (subject.isCollecting === true) {
     return [
       '`holdfast undelete` makes the versions that it retired live again; what it removed is gone',
@@ -355,6 +358,23 @@ function aborted(error: CheckpointError, { command: name, subject, progress }: S
   if (name === 'save') return abortedSave(error, { subject, progress });
   const isChanged = done !== undefined || asked?.outcome === 'committed';
   return isChanged ? ['run it again to continue'] : ['nothing was changed'];
+}
+
+/** The record that decides is there, but the command was stopped before it had its result. */
+function leftRecord({ context }: CheckpointError, name: string, subject: Subject): string[] | null {
+  const uri = subject.uri ?? 'URI';
+  switch (name) {
+    case 'elect':
+      return ['this trainer may be elected, and others wait for it: run it again to make sure'];
+    case 'lease': {
+      const id = /^leases\/(.+)\.json$/.exec(context.key ?? '')?.[1] ?? 'ID';
+      return [`it protects the version until its time; ${command('lease', uri, '--release', id)} ends it`];
+    }
+    case 'fsck':
+      return [`there is a catalog again; ${command('fsck', uri)} checks the run`];
+    default:
+      return null;
+  }
 }
 
 function abortedSave(

@@ -38,6 +38,7 @@ export const fsck: Command = {
   operands: 'URI',
   options: [rebuild, skip, release, apply],
   examples: ['holdfast fsck "file://$PWD/run"', 'holdfast fsck "file://$PWD/run" --json'],
+  isOneDecision: true,
   run: runFsck,
 };
 
