@@ -110,6 +110,21 @@ async function two(bucket: MemoryBucket): Promise<void> {
   for (const [key, bytes] of await savedTwo) bucket.insert(key, bytes);
 }
 
+/** Key of the manifest of version 2 in the run that `two` makes. */
+async function manifestOfTwo(): Promise<string> {
+  const keys = (await (savedTwo ?? [])).map(([key]) => key);
+  return keys.find((key) => /^version_2\/.*\/manifest-/.test(key)) ?? '';
+}
+
+/** Loses the catalog, and rebuilds it without version 2, whose manifest is damaged. */
+async function rebuildWithoutTwo(bucket: MemoryBucket): Promise<void> {
+  await two(bucket);
+  const key = await manifestOfTwo();
+  bucket.damage(key, (damaged) => damaged.fill(0, 0, 8));
+  for (const each of bucket.keys()) if (each.startsWith('catalog/')) bucket.remove(each);
+  await look(bucket, (manager) => manager.admin.rebuildCatalog({ skip: [key] }));
+}
+
 export const STORIES: Readonly<Record<string, Story>> = {
   'save, into a new run': {
     prepare: async () => undefined,
@@ -269,6 +284,12 @@ export const STORIES: Readonly<Record<string, Story>> = {
     },
     act: (manager, signal) => manager.admin.rebuildCatalog({ signal }),
     isDone: async (bucket) => bucket.keys().filter((key) => /^catalog\/0*[1-9]\d{9,}/.test(key)).length === 1,
+    decides: DECISION,
+  },
+  'the release of a skipped manifest': {
+    prepare: rebuildWithoutTwo,
+    act: async (manager, signal) => manager.admin.releaseSkipped(await manifestOfTwo(), { signal }),
+    isDone: (bucket) => look(bucket, async (manager) => (await manager.admin.log())[0]?.kind === 'release'),
     decides: DECISION,
   },
   lease: {
