@@ -1,11 +1,11 @@
 /** Runs whose catalog has pages. With two checkpoints in an entry, a few saves make many pages. */
 
 import { createHash } from 'node:crypto';
-import { type RunManager, systemClock } from '@holdfast/core';
+import { CheckpointError, crc32c, type RunManager, systemClock } from '@holdfast/core';
 import { decodeRecord, encodeRecord } from '@holdfast/core/internal/format/index';
-import { MemoryStore, ObservedStore } from '@holdfast/core/store';
+import { MemoryBucket, MemoryStore, ObservedStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
-import { bytes, failure, SETTINGS } from './memory-run.ts';
+import { bytes, failure, open as openOn, SETTINGS } from './memory-run.ts';
 import { saveVersions, statesOf, type TimedRun, timedRun } from './retention-run.ts';
 
 const PAGED = { ...SETTINGS, deletesPerSecondMax: 1_000_000, entryCheckpointsMax: 2 };
@@ -270,6 +270,56 @@ describe('I8: pages that no entry refers to', () => {
     expect(pagesOf(run)).toContain(stray(3));
   });
 
+  describe('in a rebuilt catalog, whose numbers are times', () => {
+    const seqOf = (key: string) => Number(key.slice(key.indexOf('/') + 1, key.indexOf('/') + 21));
+    const keysBelow = (bucket: MemoryBucket, directory: string) =>
+      bucket.keys().filter((key) => key.startsWith(`${directory}/`));
+
+    /** Four decisions have followed entry `first` of the rebuild, each with a page of its own. */
+    async function rebuiltRun() {
+      const bucket = new MemoryBucket({ crc32c, mayReuseKey: ({ key }) => key.startsWith('catalog/') });
+      const openRun = (attempt?: string) => openOn(bucket, { settings: PAGED, attempt });
+      await using writer = openRun('job');
+      await saveVersions(writer, VERSIONS);
+      await writer.close();
+      for (const key of keysBelow(bucket, 'catalog')) bucket.remove(key);
+      await using manager = openRun();
+      await manager.admin.rebuildCatalog();
+      const first = seqOf(keysBelow(bucket, 'catalog').at(-1) ?? '');
+      for (const [index, version] of [1, 3, 1, 3].entries()) await manager.admin.pin(version, `pin ${index}`);
+      expect(Math.max(...keysBelow(bucket, 'pages').map(seqOf))).toBe(first + 4);
+      return { bucket, openRun, first };
+    }
+
+    test('pages of this run further on: an older catalog was put back, and nothing is deleted', async () => {
+      const { bucket, openRun, first } = await rebuiltRun();
+      for (const key of keysBelow(bucket, 'catalog')) if (seqOf(key) > first) bucket.remove(key);
+      const before = bucket.keys();
+      await using manager = openRun();
+      const said = /^StoreRegressed: pages\/.* belongs to entry \d+, but the newest is \d+: an older catalog/;
+      expect(await failure(manager.admin.collect({}))).toMatch(said);
+      expect(await failure(manager.admin.fsck())).toMatch(said);
+      expect(bucket.keys()).toEqual(before);
+    });
+
+    test('pages of a rebuild that another one forestalled: they stay, and the rest is swept', async () => {
+      const { bucket, openRun, first } = await rebuiltRun();
+      const [some = ''] = keysBelow(bucket, 'pages');
+      const page = decodeRecord('catalog-page', bucket.find(some)?.bytes as Uint8Array, { key: some });
+      const seq = first + 1000;
+      const { bytes: other, sha256 } = encodeRecord('catalog-page', { ...page, seq, runId: 'f'.repeat(32) });
+      const digits = Buffer.from(sha256).toString('hex').slice(0, 16);
+      const theirs = `pages/${String(seq).padStart(20, '0')}-${digits}.json`;
+      const unreadable = stray(first + 1001);
+      bucket.insert(theirs, other);
+      bucket.insert(unreadable, bytes(10));
+      await using manager = openRun();
+      expect((await manager.admin.collect({})).swept.objectCount).toBeGreaterThan(0);
+      expect(keysBelow(bucket, 'pages').slice(-2)).toEqual([theirs, unreadable]);
+      expect((await manager.list()).length).toBe(VERSIONS.length);
+    });
+  });
+
   test('with another name are not Holdfast\u2019s: they stay, and fsck says so', async () => {
     const run = await pagedRun();
     await put(run, 'pages/notes.txt');
@@ -326,6 +376,35 @@ describe('I1, I8: what happens between a page and its entry', () => {
     );
     expect(numbers).toContain(seq + 2);
     expect(numbers).not.toContain(seq + 1);
+  });
+
+  test('a pruned number comes back by a late request: a sweep asks the newest entry, and no page in use goes', async () => {
+    const run = await pagedRun();
+    const { seq } = readEntry(run);
+    const keyOf = (number: number) => `catalog/${String(number).padStart(20, '0')}.json`;
+    const store = new MemoryStore(run.bucket);
+    const create = store.create.bind(store);
+    let late: Uint8Array | undefined;
+    store.create = async (key, data, options) => {
+      if (late !== undefined || key !== keyOf(seq + 1)) return create(key, data, options);
+      late = data.slice(); // on its way while another decision takes the number
+      await using other = open(run);
+      await other.admin.pin(3, 'another');
+      throw new CheckpointError('Unavailable', 'no answer');
+    };
+    await using manager = open(run, store);
+    await manager.admin.pin(1, 'kept');
+    for (const label of ['a', 'b', 'c', 'd']) await manager.admin.pin(8, label);
+    for (let number = 1; number <= seq; number++) run.bucket.remove(keyOf(number));
+    run.bucket.damage(keyOf(seq + 1), () => late as Uint8Array);
+    const inUse = referredPages(run);
+    // It is of the number that came back, whose entry does not know it.
+    expect(inUse.filter((key) => Number(key.slice('pages/'.length, -22)) === seq + 1)).toHaveLength(1);
+    await using sweeper = open(run);
+    expect((await sweeper.admin.collect({})).swept.objectCount).toBeGreaterThan(0);
+    expect(pagesOf(run)).toEqual(inUse.toSorted());
+    await using reader = open(run);
+    expect((await reader.get(3))?.summary?.pins).toEqual(['another']);
   });
 });
 

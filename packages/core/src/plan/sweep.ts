@@ -106,6 +106,15 @@ export function planSweep(listing: RunListing, state: State, held: Iterable<Held
   return plan;
 }
 
+export interface PageSweep {
+  readonly garbage: readonly ListedObject[];
+  /**
+   * Pages far ahead of a rebuilt catalog. If one is of this run, an older catalog was restored.
+   * Another rebuild at the same time, which did not win, may have left the others.
+   */
+  readonly ahead: readonly ListedObject[];
+}
+
 /**
  * Pages that no entry refers to and none ever will. A page is written before the entry with its
  * number. A later entry refers only to pages that its parent refers to, or that have its own
@@ -119,19 +128,28 @@ export function planSweep(listing: RunListing, state: State, held: Iterable<Held
 export function planPageSweep(
   pages: readonly ListedObject[],
   { seq, state }: { readonly seq: number; readonly state: State },
-): ListedObject[] {
+): PageSweep {
   const referred = new Set(state.pages.map(pageKeyOf));
-  return pages.filter(({ key }) => {
-    const pageSeq = parsePageKey(key);
-    if (pageSeq === null || referred.has(key)) return false;
-    if (pageSeq <= seq) return true;
-    if (pageSeq === seq + 1 || pageSeq >= REBUILT_SEQ_MIN) return false;
-    throw new CheckpointError(
-      'StoreRegressed',
-      `${key} belongs to entry ${pageSeq}, but the newest is ${seq}: an older catalog was restored, so nothing is deleted`,
-      { context: { key } },
-    );
-  });
+  const garbage: ListedObject[] = [];
+  const ahead: ListedObject[] = [];
+  for (const page of pages) {
+    const pageSeq = parsePageKey(page.key);
+    if (pageSeq === null || referred.has(page.key)) continue;
+    if (pageSeq <= seq) garbage.push(page);
+    else if (pageSeq === seq + 1) continue;
+    else if (pageSeq < REBUILT_SEQ_MIN) throw olderCatalog(page.key, pageSeq, seq);
+    else if (seq >= REBUILT_SEQ_MIN) ahead.push(page);
+  }
+  return { garbage, ahead };
+}
+
+/** `StoreRegressed`: a page of this run is further ahead than its catalog allows. */
+export function olderCatalog(key: string, pageSeq: number, seq: number): CheckpointError {
+  return new CheckpointError(
+    'StoreRegressed',
+    `${key} belongs to entry ${pageSeq}, but the newest is ${seq}: an older catalog was restored, so nothing is deleted`,
+    { context: { key } },
+  );
 }
 
 /** The first number of a rebuilt catalog is a time in milliseconds since 1970. */

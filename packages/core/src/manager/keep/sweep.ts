@@ -23,7 +23,6 @@ import {
   isLongOver,
   type ListedObject,
   mayBeLongOver,
-  planPageSweep,
   planSweep,
   type SweepPlan,
 } from '../../plan/sweep.ts';
@@ -38,6 +37,7 @@ import {
   SWEPT_PREFIXES,
   type WholeListing,
 } from '../run/index.ts';
+import { findGarbagePages } from './garbage-pages.ts';
 import { readHeldKeys } from './held-keys.ts';
 import { PacedDeletion } from './paced-deletion.ts';
 import { findStrayUploads, type StrayUpload, stopUpload } from './stray-uploads.ts';
@@ -59,7 +59,7 @@ export async function sweep(run: RunContext, options: WaitOptions): Promise<Swee
   const { signal } = options;
   const listing = await listRun(run, SWEPT_PREFIXES, signal);
   const { head, plan } = await planOn(run, listing, signal);
-  const pages = planPageSweep(listing.pages, head);
+  const pages = await findGarbagePages(run, listing.pages, head, signal);
   const { strays, unreadable } = await findStrayUploads(run, listing, head.state, signal);
 
   const deletion = new PacedDeletion(run, signal);

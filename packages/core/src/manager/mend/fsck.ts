@@ -25,16 +25,11 @@ import {
 import { receiptPlaces, refersToReceipts } from '../../plan/file-lists.ts';
 import { allCheckpoints } from '../../plan/state.ts';
 import { totalBytes } from '../../plan/stored-file.ts';
-import {
-  type HeldKeys,
-  type ListedObject,
-  planPageSweep,
-  planSweep,
-  type SweepPlan,
-} from '../../plan/sweep.ts';
+import { type HeldKeys, type ListedObject, planSweep, type SweepPlan } from '../../plan/sweep.ts';
 import type { Head } from '../catalog/index.ts';
 import {
   addSliceKeys,
+  findGarbagePages,
   findStrayUploads,
   heldWithoutManifest,
   manifestKeys,
@@ -74,7 +69,7 @@ export async function fsck(run: RunContext, { signal }: WaitOptions): Promise<Fs
     ...broken,
     // If a record cannot be read, it is not known which checkpoint these objects belong to.
     ...(held.length === examined.length ? garbageOf(plan) : []),
-    ...pageGarbage(planPageSweep(listing.pages, head)),
+    ...pageGarbage(await findGarbagePages(run, listing.pages, head, signal)),
     ...byCheckpoint('skipped', plan.skipped, 'a manifest that a rebuild skipped may refer to it'),
     ...byCheckpoint('unfinished', plan.unfinished, 'its writers can still finish it'),
     ...(await uploadProblems(run, listing, head, signal)),
