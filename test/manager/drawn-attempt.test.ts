@@ -6,7 +6,7 @@
 import { type RunManager, systemClock } from '@holdfast/core';
 import { catalogKey } from '@holdfast/core/internal/format/index';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
-import { FAULTS, type FaultName } from '@holdfast/testkit';
+import { FAULTS, type FaultName, ManualClock } from '@holdfast/testkit';
 import { expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 import { processOn } from './sweep-run.ts';
@@ -125,6 +125,38 @@ test('I5: it has no second turn within one call either', async () => {
   });
   expect(await failure(save(late, 9))).toMatch(/^Fenced: it cannot be known whether attempt/);
   expect((await save(next, 3)).isCommitted).toBe(true);
+});
+
+test('I5: nor if the process has read a newer catalog by the time at which its join fails', async () => {
+  const bucket = await runOfFirstJob();
+  await using next = open(bucket, { attempt: 'job-1' });
+  const isStalled = Promise.withResolvers<void>();
+  const clock = new ManualClock();
+  let isSent = false;
+  const { manager: late } = processOn(bucket, {
+    clock,
+    settings: { recordTimeoutMs: 300 },
+    plan: ({ operation, key }) => {
+      if (operation === 'create' && key === catalogKey(SENT_ON + 1)) {
+        isSent = true;
+        return FAULTS.loseReply;
+      }
+      if (!isSent) return undefined;
+      isSent = false;
+      isStalled.resolve();
+      return FAULTS.stall; // until the join's deadline
+    },
+  });
+  const refused = failure(save(late, 9));
+  await isStalled.promise;
+  await save(next, 2);
+  await decideUpTo(SENT_ON + RING + 1, bucket);
+  expect(await late.list()).toHaveLength(2);
+  await clock.advance(300);
+  expect(await refused).toMatch(/^TimedOut: joining the run/);
+  expect(await failure(save(late, 9))).toMatch(/^Fenced: it cannot be known whether attempt/);
+  expect((await save(next, 3)).isCommitted).toBe(true);
+  await late.close();
 });
 
 test('I7: a process whose attempt owns the run is not told otherwise, though the ring has forgotten its takeover', async () => {

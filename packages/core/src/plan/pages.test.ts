@@ -275,6 +275,35 @@ describe('sizes', () => {
   });
 });
 
+describe('a base that lies in a page', () => {
+  const id = { lineage: 1, epoch: 1, version: 3n };
+  const about = { lineage: 1, epoch: 1, reason: 'r' };
+  const commitOn = (paged: PagedCatalog) =>
+    paged.decide({ ...commitOf(paged.state, 50n), bases: [id], id: 'refers' } as Txn);
+
+  test('is read there, and the commit that refers to it is accepted', () => {
+    const paged = grown(20, 2);
+    expect(commitOn(paged).kind).toBe('applied');
+    expect(paged.ask((state) => findByVersion(state, 50n))?.bases).toEqual([id]);
+  });
+
+  test('was quarantined there: the commit is refused', () => {
+    const paged = grown(20, 2);
+    paged.decide({ kind: 'quarantine', ...about, checkpoint: id, id: 'q' });
+    expect(commitOn(paged)).toMatchObject({ kind: 'rejected', reason: 'base-gone' });
+  });
+
+  test('was removed from it: the commit is refused', () => {
+    const paged = grown(20, 2);
+    paged.decide({ kind: 'retire', ...about, checkpoints: [id], atMs: 1, graceMs: 0, id: 'r' });
+    const retired = paged.ask((state) => findById(state, id));
+    const retiringSeqs = [retired?.retiringSeq ?? 0];
+    paged.decide({ kind: 'remove', ...about, checkpoints: [id], retiringSeqs, id: 'm' });
+    expect(paged.ask((state) => findById(state, id))).toBeUndefined();
+    expect(commitOn(paged)).toMatchObject({ kind: 'rejected', reason: 'base-gone' });
+  });
+});
+
 test('what checkpoints are annotated with counts: an entry and a page stay small however much it is', () => {
   const paged = new PagedCatalog(1024);
   paged.decide({ kind: 'takeover', attempt: 'a', attemptDrawn: false, worldSize: 1, reason: '', id: 't' });
