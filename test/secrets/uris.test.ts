@@ -1,6 +1,7 @@
 /** A secret anywhere in a URI is rejected by every command and repeated by none. */
 
 import { inspect } from 'node:util';
+import { COMMANDS } from '@holdfast/cli/internal/commands';
 import { openStore } from '@holdfast/stores';
 import { describe, expect, test } from 'vitest';
 import { holdfast, LOUD_MODES, loggedForms } from './in-process.ts';
@@ -80,6 +81,11 @@ const CALLS: readonly ((uri: string) => readonly string[])[] = [
     'doctor',
     'certify',
     'lease',
+    'inspect',
+    'locate',
+    'runs',
+    'exporter',
+    'ui',
   ].map((name) => (uri: string) => [name, uri]),
   ...['pin', 'unpin', 'undelete'].map((name) => (uri: string) => [
     name,
@@ -89,6 +95,13 @@ const CALLS: readonly ((uri: string) => readonly string[])[] = [
     '--label',
     'x',
   ]),
+  (uri) => ['annotate', uri, '--version', '1', '--metric', 'auc=1'],
+  (uri) => ['elect', uri, '--id', 't0', '--for', '1m'],
+  (uri) => ['resume', uri, './nowhere'],
+  (uri) => ['export', uri, './nowhere'],
+  (uri) => ['report', uri, '--out', './nowhere.html'],
+  (uri) => ['runs', 'memory://other', uri],
+  (uri) => ['exporter', 'memory://other', uri],
   (uri) => ['rollback', uri, '--to', '1', '--reason', 'x'],
   (uri) => ['save', '.', uri],
   (uri) => ['restore', uri, './nowhere'],
@@ -115,6 +128,12 @@ const CALLS: readonly ((uri: string) => readonly string[])[] = [
 ];
 
 describe('a secret in a URI', () => {
+  test('is passed to every command that takes arguments', () => {
+    const lines = CALLS.map((call) => `${call('URI').join(' ')} `);
+    const missing = COMMANDS.filter(({ name }) => !lines.some((line) => line.startsWith(`${name} `)));
+    expect(missing.map(({ name }) => name)).toEqual(['version']);
+  });
+
   test('is repeated by no command, as it speaks to people and to programs', async () => {
     const told: string[] = [];
     for (const [index, call] of CALLS.entries()) {
