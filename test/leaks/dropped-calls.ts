@@ -76,6 +76,10 @@ const CALLS: Record<string, Drop> = {
   latest: ({ manager }, signal) => manager.latest({ signal }),
   list: ({ manager }, signal) => manager.list({ signal }),
   log: ({ manager }, signal) => manager.admin.log({ signal }),
+  overview: ({ manager }, signal) => manager.admin.overview({ signal }),
+  runsBelow: ({ manager }, signal) => manager.admin.runsBelow({ signal }),
+  locate: ({ manager }, signal) => manager.admin.locate({ version: 1, signal }),
+  annotate: ({ manager }, signal) => manager.admin.annotate(1, { metrics: { auc: 1 }, signal }),
   save: ({ manager }, signal) => manager.save({ version: 3, buffers: { a: SAVED }, signal }),
   commit: ({ manager }, signal) => manager.commit({ version: 1, signal }),
   restore: ({ manager }, signal) => manager.restore({ to: { a: new Uint8Array(DATA.length) }, signal }),
@@ -102,11 +106,18 @@ const CALLS: Record<string, Drop> = {
   begun: ({ manager }, signal) => manager.admin.begun({ signal }),
   fsck: ({ manager }, signal) => manager.admin.fsck({ signal }),
   rebuildCatalog: ({ manager }, signal) => manager.admin.rebuildCatalog({ signal }),
+  releaseSkipped: ({ manager }, signal) =>
+    manager.admin.releaseSkipped('version_1/1.1/manifest-0123456789abcdef.json', { signal }),
   details: ({ checkpoint }, signal) => checkpoint.details({ signal }),
 };
 
-/** Calls that return an object. It is used briefly and then dropped. */
+/** Calls on an object that was returned. It is used briefly and then dropped. */
 const OBJECTS: Record<string, Drop> = {
+  'hold dropped': async ({ manager }) => (await manager.get(1))?.hold(),
+  'hold disposed': async ({ manager }) => {
+    await using checkpoint = await manager.get(1);
+    await checkpoint?.hold();
+  },
   'openInputStream unread': ({ checkpoint }) => checkpoint.openInputStream('a'),
   'openInputStream dropped': ({ checkpoint }) => checkpoint.openInputStream('a').getReader().read(),
   'openInputStream cancelled': async ({ checkpoint }) => {
@@ -157,6 +168,18 @@ const OBJECTS: Record<string, Drop> = {
       .getWriter()
       .write(new Uint8Array(10))
       .catch(() => undefined);
+  },
+  // The last one, because the versions of a run on disk rise.
+  'commit stopped': async ({ manager }) => {
+    const checkpoint = await manager.create();
+    const writer = checkpoint.openOutputStream('a').getWriter();
+    await writer.write(new Uint8Array(10));
+    await writer.close();
+    const stop = new AbortController();
+    const committed = checkpoint.commit({ signal: stop.signal }).catch(nothing);
+    await turn();
+    stop.abort();
+    await committed;
   },
 };
 
@@ -251,6 +274,28 @@ async function dropOften(name: string, drop: Drop, isPromise: boolean): Promise<
   if (name !== LAST) await close();
 }
 
+/** What a caller calls when it has finished. */
+const ENDS = ['constructor', 'close', 'discard'];
+
+function methodsOf(...objects: readonly object[]): string[] {
+  const prototypes = objects.map((each) => Object.getPrototypeOf(each) as object);
+  const members = prototypes.flatMap((each) => Object.entries(Object.getOwnPropertyDescriptors(each)));
+  return members.flatMap(([name, { value }]) => (typeof value === 'function' ? [name] : []));
+}
+
+/** Throws if a public call is missing above. */
+async function assertComplete(): Promise<void> {
+  const { manager, checkpoint, close } = await subjectOf();
+  const ofObjects = new Set(['details', ...Object.keys(OBJECTS).map((name) => name.split(' ')[0])]);
+  const missing = [
+    ...methodsOf(manager, manager.admin).filter((name) => !(name in CALLS)),
+    ...methodsOf(checkpoint).filter((name) => !ofObjects.has(name)),
+  ].filter((name) => !ENDS.includes(name));
+  await close();
+  if (missing.length > 0) throw new Error(`nothing drops ${missing.join(', ')}`);
+}
+
+await assertComplete();
 const isPromise = which === 'calls';
 for (const [name, drop] of Object.entries(isPromise ? CALLS : OBJECTS))
   await dropOften(name, drop, isPromise);

@@ -55,7 +55,7 @@ test.concurrent.each([
     const lines = await dropCalls(directory, which, count, workers).finally(() =>
       rmSync(directory, { recursive: true, force: true }),
     );
-    expect(lines).toHaveLength(which === 'calls' ? 31 : 14);
+    expect(lines).toHaveLength(which === 'calls' ? 36 : 17);
     const bytesMax = medium === 'disk' ? Number.POSITIVE_INFINITY : BYTES_PER_CALL_MAX;
     const filesMax = count / 4; // a store on disk keeps some files open that it has read
     const isLeft = ({ leases, timers, poolBytes, files, bytesPerCall }: Left) =>
