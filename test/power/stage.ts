@@ -5,6 +5,7 @@ import type { ObjectStore } from '@holdfast/core/contract';
 import type { Processes } from '@holdfast/local-files';
 import { openLocalStore } from '@holdfast/store-local';
 import type { SeededRandom } from '@holdfast/testkit';
+import { LONG_COUNT } from '../cloud/config.ts';
 import { checkInvariants, filesOf, type RunView, SETTINGS, type Told } from '../crash/invariants.ts';
 import { afterCut, allBut, byChance, type Cut, losableOf, NOTHING_MORE, processOn } from './power-cut.ts';
 import { type DirectoryNode, SimulatedDisk } from './simulated-disk.ts';
@@ -13,8 +14,8 @@ import { toldStore } from './told-store.ts';
 const DIRECTORY = '/disk/run';
 const PART_BYTES_MIN = 64 * 1024;
 /** Share of the checks for losing a single name or file, and then of the random losses. */
-const SINGLE_LOSSES_ONE_IN = 6;
-const CHANCES_ONE_IN = 4;
+const SINGLE_LOSSES_ONE_IN = LONG_COUNT > 0 ? 1 : 6;
+const CHANCES_ONE_IN = LONG_COUNT > 0 ? 1 : 4;
 /** The mean is half a turn, so that processes overtake each other. */
 const TURNS_MAX = 2;
 

@@ -45,6 +45,11 @@ describe('I11: records with right checksums that hold as much as they may', () =
     expect(others).toEqual([]);
   });
 
+  test('none takes more memory outside of the heap either', () => {
+    expect(Math.max(...explosions.map(({ grownBytes }) => grownBytes))).toBeLessThan(HEAP_MIB * 2 ** 20);
+    expect(explosions.some(({ grownBytes }) => grownBytes > 2 ** 20)).toBe(true);
+  });
+
   test('there are some for every kind of record and for every field that holds many or long values', () => {
     expect(new Set(explosions.map(({ kind }) => kind))).toEqual(new Set(Object.keys(MESSAGE_OF_KIND)));
     const names = explosions.map(({ name }) => name).join('\n');

@@ -5,6 +5,7 @@
  * heap is small enough.
  */
 
+import { readFileSync, writeFileSync } from 'node:fs';
 import { decodeRecord, encodeRecord } from '@holdfast/core/internal/format/index';
 import { allBombs, type Bomb } from './bombs.ts';
 
@@ -14,19 +15,31 @@ export interface Explosion {
   readonly recordBytes: number;
   /** Why the record was rejected. `null`: it was read, and written again unchanged. */
   readonly problem: string | null;
-  readonly readMs: number;
+  /** How far memory grew at most while it was read, inside and outside of the heap of V8. */
+  readonly grownBytes: number;
 }
 
-function readAndWrite({ kind }: Bomb, bytes: Uint8Array): Pick<Explosion, 'problem' | 'readMs'> {
-  const startMs = performance.now();
+/** `VmRSS`: memory in use. `VmHWM`: the most since `forgetPeak`. */
+function memoryBytes(field: 'VmRSS' | 'VmHWM'): number {
+  const [, kib] = new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  return Number(kib) * 1024;
+}
+
+const forgetPeak = () => writeFileSync('/proc/self/clear_refs', '5');
+
+function readAndWrite({ kind }: Bomb, bytes: Uint8Array): Pick<Explosion, 'problem' | 'grownBytes'> {
+  forgetPeak();
+  const beforeBytes = memoryBytes('VmRSS');
+  let grownBytes: number | undefined;
+  const grown = () => (grownBytes ??= memoryBytes('VmHWM') - beforeBytes);
   try {
     const value = decodeRecord(kind, bytes, { key: 'bomb' });
-    const readMs = performance.now() - startMs;
+    grown(); // without what writing takes
     const isSame = Buffer.compare(encodeRecord(kind, value).bytes, bytes) === 0;
-    return { problem: isSame ? null : 'written otherwise than it was read', readMs };
+    return { problem: isSame ? null : 'written otherwise than it was read', grownBytes: grown() };
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
-    return { problem: `${code}: ${message}`, readMs: performance.now() - startMs };
+    return { problem: `${code}: ${message}`, grownBytes: grown() };
   }
 }
 
