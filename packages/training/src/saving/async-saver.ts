@@ -199,7 +199,7 @@ export class AsyncSaver implements Saver, AsyncDisposable {
     return this.#begin(options, async (hooks) => {
       const { keys, staging, release } = await copyStreams(write, this.#options.staging, hooks.signal);
       try {
-        const files = Object.fromEntries(keys.map((key) => [key, COPIED_ALREADY]));
+        const files = Object.fromEntries(keys.map((key) => [key, copiedAlready()]));
         return await this.manager.save({ ...options, files, staging, ...hooks });
       } finally {
         await release();
@@ -325,9 +325,11 @@ function assertWithout(options: object, refused: readonly string[]): void {
   throw new CheckpointError('InvalidArgument', message);
 }
 
-/** Placeholder for a file whose bytes are already in the staging. */
-const COPIED_ALREADY: AsyncIterable<Uint8Array> = {
-  [Symbol.asyncIterator]() {
-    throw new CheckpointError('Unexpected', 'a stream that was copied before the save cannot be read again');
-  },
-};
+/** Placeholder for a file whose bytes are already in the staging. Each file has its own stream. */
+function copiedAlready(): AsyncIterable<Uint8Array> {
+  return {
+    [Symbol.asyncIterator]() {
+      throw new CheckpointError('Unexpected', 'a stream that was copied before the save cannot be read again');
+    },
+  };
+}
