@@ -19,7 +19,7 @@ export const LARGE_CALLS = [
 ] as const;
 export type LargeCall = (typeof LARGE_CALLS)[number];
 
-/** Of a file that is sent in one request, whose bytes the latest checkpoint has. */
+/** The size of a file that is sent in one request, and whose bytes the latest checkpoint has. */
 export const WHOLE_BYTES = 4 * 1024 * 1024;
 
 export const SMALL_CALLS = ['saveSmall', 'restoreSmall'] as const;

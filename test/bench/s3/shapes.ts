@@ -89,7 +89,7 @@ export function writeFiles(directory: string, shape: Shape, pattern: Buffer): vo
   }
 }
 
-/** Of a file of a shape; `index` counts from 0. */
+/** The name of a file of a shape; `index` counts from 0. */
 export function fileName(index: number): string {
   return `part-${String(index).padStart(5, '0')}.bin`;
 }
