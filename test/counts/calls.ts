@@ -19,6 +19,9 @@ export const LARGE_CALLS = [
 ] as const;
 export type LargeCall = (typeof LARGE_CALLS)[number];
 
+/** The size of a file that is sent in one request, and whose bytes the latest checkpoint has. */
+export const WHOLE_BYTES = 4 * 1024 * 1024;
+
 export const SMALL_CALLS = ['saveSmall', 'restoreSmall'] as const;
 export type SmallCall = (typeof SMALL_CALLS)[number];
 
@@ -28,4 +31,4 @@ export interface CallCounts extends Counted {
   readonly connections: number;
 }
 
-export type Calls = Readonly<Record<'first' | LargeCall | SmallCall, CallCounts>>;
+export type Calls = Readonly<Record<'first' | 'saveUnchangedWhole' | LargeCall | SmallCall, CallCounts>>;

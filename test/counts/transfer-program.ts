@@ -11,7 +11,7 @@ import { openCheckpointManager } from '@holdfast/stores';
 import { ADAPTERS } from '../bench/adapters/adapters.ts';
 import { startDiscardServer } from '../bench/discard/process.ts';
 import { MIB, patternPieces, ROTATION_BYTES } from '../bench/s3/shapes.ts';
-import type { CallCounts, Calls } from './calls.ts';
+import { type CallCounts, type Calls, WHOLE_BYTES } from './calls.ts';
 import { type Counted, counted } from './counters.ts';
 
 const [directory = '', store = '', ...numbers] = process.argv.slice(2);
@@ -53,6 +53,10 @@ async function counts(call: () => Promise<unknown>): Promise<CallCounts> {
   return { ...(spent as unknown as Counted), requests, connections };
 }
 
+const whole = join(directory, 'whole');
+writeFileSync(whole, pattern.subarray(0, WHOLE_BYTES));
+const saveWhole = (version: number) => manager.save({ version, files: { whole } });
+
 const smallBack = join(directory, 'small');
 const calls: Calls = {
   // Starts workers, and allocates what is used again.
@@ -66,6 +70,9 @@ const calls: Calls = {
   saveUnchanged: await counts(() => manager.save({ version: 5, files: { a: file } })),
   saveSmall: await counts(() => manager.save({ version: 6, buffers: small })),
   restoreSmall: await counts(() => manager.restore({ version: 6, to: smallBack })),
+  saveUnchangedWhole: await saveWhole(7)
+    .then(() => saveWhole(8))
+    .then(() => counts(() => saveWhole(9))),
 };
 const isSame =
   memory.equals(back.memory) &&

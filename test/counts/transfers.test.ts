@@ -16,6 +16,7 @@ import {
   type LargeCall,
   NODE_FLAGS,
   SMALL_CALLS,
+  WHOLE_BYTES,
 } from './calls.ts';
 
 const PART_BYTES = 8 * 1024 * 1024;
@@ -103,6 +104,7 @@ describe.each([
   test('BLAKE3 is computed once for files that a checkpoint has, by the workers if there are any', () => {
     const hashed = { ...NONE, saveKnown: 1, saveUnchanged: 1 };
     expect(perByte(calls, 'blake3Bytes')).toEqual(workers > 0 ? NONE : hashed);
+    expect(calls.saveUnchangedWhole.blake3Bytes).toBe(workers > 0 ? 0 : WHOLE_BYTES);
   });
 
   test('bytes are sent and received by the workers if there are any', () => {

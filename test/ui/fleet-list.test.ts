@@ -69,7 +69,9 @@ describeInBrowser('all runs', (browser) => {
       .getByText("ahead: The store is 2.0 h ahead of this machine. Ages of commits are by the store's clock.")
       .waitFor();
     for (const name of ['ahead', 'right'])
-      expect(await page.locator('tr', { hasText: name }).locator('td').nth(1).textContent()).toBe('1, 60 min ago');
+      expect(await page.locator('tr', { hasText: name }).locator('td').nth(1).textContent()).toBe(
+        '1, 60 min ago',
+      );
   });
 
   test('names and errors that others choose are text, at 360 pixels too', async () => {
@@ -82,7 +84,10 @@ describeInBrowser('all runs', (browser) => {
       }),
     );
     const { page, complaints } = await openFleet(browser(), runs, 360);
-    await page.getByRole('img', { name: /^1 commit/ }).first().waitFor();
+    await page
+      .getByRole('img', { name: /^1 commit/ })
+      .first()
+      .waitFor();
     await page.getByText(SCRIPT).first().waitFor();
     await expectInert(page, complaints);
   });

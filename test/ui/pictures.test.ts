@@ -216,8 +216,18 @@ describeInBrowser('the page of a run, with data made by hand', (browser) => {
   });
 
   test.each([
-    ['unread', /Only the newest 3 decisions were read/, 'before the newest 3 decisions, which were read', 'not read'],
-    ['deleted', /The catalog no longer has the oldest decisions/, 'when is no longer in the log', 'not in the log'],
+    [
+      'unread',
+      /Only the newest 3 decisions were read/,
+      'before the newest 3 decisions, which were read',
+      'not read',
+    ],
+    [
+      'deleted',
+      /The catalog no longer has the oldest decisions/,
+      'when is no longer in the log',
+      'not in the log',
+    ],
   ] as const)('decisions that are %s are told as such', async (older, note, verified, taken) => {
     const events = EVENTS.events.slice(1, 4);
     const page = await openReport(browser(), { events: { events, older } });
@@ -258,10 +268,14 @@ describeInBrowser('the page of a run, with data made by hand', (browser) => {
     expect(await fact(page, 'Commits in the catalog').textContent()).toBe('6');
     expect(await fact(page, 'Interval, median').textContent()).toBe('20 min');
     expect(await fact(page, 'Time to commit, median').textContent()).toMatch(/^2\.0 s, of 1 version\./);
-    expect(await page.locator('dd', { hasText: /^at most/ }).textContent()).toBe('at most 10 min at 1 interruption');
+    expect(await page.locator('dd', { hasText: /^at most/ }).textContent()).toBe(
+      'at most 10 min at 1 interruption',
+    );
     await page.getByLabel('Seconds that a save blocks training').fill('60');
     // √(2 · 1 min · 100 min) is 14.1 min. It costs 7.1 min of saves and as much of losses.
-    await page.getByText(/^With an interval of 14 min the model expects a cost of 14 min instead of 15 min/).waitFor();
+    await page
+      .getByText(/^With an interval of 14 min the model expects a cost of 14 min instead of 15 min/)
+      .waitFor();
     const compared = page.locator('tr', { hasText: 'as measured' }).locator('td');
     expect(await compared.allTextContents()).toEqual(['20 min', '5 min', '10 min', '15 min']);
   });

@@ -73,7 +73,9 @@ describeInBrowser('the page of a version', (browser) => {
     const { page, complaints } = await openPage(browser(), url);
     await total(page, '2 versions');
     await openVersion(page, '2');
-    expect(await fact(page, 'Verified').textContent()).toBe('not since its commit, as far as the catalog says');
+    expect(await fact(page, 'Verified').textContent()).toBe(
+      'not since its commit, as far as the catalog says',
+    );
     const size = tensors({ weight: [16, 16], bias: [16] }).length;
     expect(await rowsOf(page, /^Table: Writers/)).toEqual([
       ['0', '3', `${((size + 3072) / 1024).toFixed(1)} KiB`, 'not reported', 'not reported'],

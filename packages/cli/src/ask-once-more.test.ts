@@ -40,7 +40,10 @@ describe('a call that ended in OutcomeUnknown', () => {
 });
 
 test.each([
-  ['an error of another code', new CheckpointError('Aborted', 'interrupted', { context: { token: 'hf1-a' } })],
+  [
+    'an error of another code',
+    new CheckpointError('Aborted', 'interrupted', { context: { token: 'hf1-a' } }),
+  ],
   ['an outcome without a token', unknown({})],
   ['an outcome that was asked for before', unknown({ token: 'hf1-a', asked: committed })],
 ])('%s is not asked for', async (_, error) => {

@@ -11,7 +11,8 @@ export function engineLogger({ clock, messages }: Pick<Call, 'clock' | 'messages
   const tellRepeat = repeatNotes(clock, messages);
   return {
     log: (level, message, details) => {
-      if (level === 'info') tellRepeat(message); // The engine's message about a repeated request.
+      if (level === 'info')
+        tellRepeat(message); // The engine's message about a repeated request.
       else messages.detail(lineOf(level, message, details));
     },
   };

@@ -8,7 +8,10 @@ const NOTE_EVERY_MS = 10_000;
  * Reports that a request is repeated, and why. The first note appears at once, so that the screen
  * is not silent, then one every ten seconds. With `--verbose` all are shown.
  */
-export function repeatNotes(clock: Clock, messages: Pick<Messages, 'note' | 'detail'>): (why: string) => void {
+export function repeatNotes(
+  clock: Clock,
+  messages: Pick<Messages, 'note' | 'detail'>,
+): (why: string) => void {
   let toldAtMs = Number.NEGATIVE_INFINITY;
   return (why) => {
     const nowMs = clock.monotonicMs();

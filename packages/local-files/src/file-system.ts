@@ -21,6 +21,7 @@ import {
   futimes,
   link,
   lstat,
+  lstatSync,
   mkdir,
   open,
   openSync,
@@ -31,14 +32,18 @@ import {
   readlinkSync,
   readSync,
   realpath,
+  realpathSync,
   rename,
+  renameSync,
   rmdir,
   stat,
   statfs,
   statSync,
   symlink,
   unlink,
+  unlinkSync,
   write,
+  writeSync,
 } from 'node:fs';
 import { promisify } from 'node:util';
 import { removeTree } from './remove-tree.ts';
@@ -124,7 +129,7 @@ export const nodeFileSystem: FileSystem = {
   rmdir: promisify(rmdir),
   removeAll: removeTree,
   readdir: (path) => nodeReaddir(path, { withFileTypes: true, encoding: 'buffer' }),
-  realpath: promisify(realpath),
+  realpath: promisify(realpath.native),
   readText: (path) => nodeReadFile(path, 'utf8'),
 };
 
@@ -149,7 +154,7 @@ export const diskFileSystem: FileSystem = {
 };
 
 /** The page cache copies this much in a few microseconds. */
-const SMALL_READ_BYTES = 64 * 1024;
+const SMALL_BYTES = 64 * 1024;
 /** A read that takes longer went to the disk. */
 const CACHED_READ_MS = 1;
 /** So many reads after a slow one go through the thread pool. */
@@ -170,7 +175,7 @@ export function scannedFileSystem(): FileSystem {
     stat: async (path) => statSync(path, { bigint: true }),
     read: async (descriptor, position) => {
       const { buffer, start, lengthBytes, offsetBytes } = position;
-      if (lengthBytes > SMALL_READ_BYTES) return diskFileSystem.read(descriptor, position);
+      if (lengthBytes > SMALL_BYTES) return diskFileSystem.read(descriptor, position);
       if (readsElsewhere > 0) {
         readsElsewhere -= 1;
         return diskFileSystem.read(descriptor, position);
@@ -182,3 +187,22 @@ export function scannedFileSystem(): FileSystem {
     },
   };
 }
+
+/**
+ * For a file system in memory, such as tmpfs: none of these calls waits for a device. In place each
+ * takes some microseconds. Through the thread pool it may wait behind large reads of other files.
+ */
+export const memoryFileSystem: FileSystem = {
+  ...diskFileSystem,
+  open: async (path, flags, mode) => openSync(path, flags, mode),
+  write: async (descriptor, position) => {
+    const { buffer, start, lengthBytes, offsetBytes } = position;
+    if (lengthBytes > SMALL_BYTES) return diskFileSystem.write(descriptor, position);
+    return writeSync(descriptor, buffer, start, lengthBytes, offsetBytes);
+  },
+  lstat: async (path) => lstatSync(path, { bigint: true }),
+  readlink: async (path) => readlinkSync(path),
+  rename: async (from, to) => renameSync(from, to),
+  unlink: async (path) => unlinkSync(path),
+  realpath: async (path) => realpathSync.native(path),
+};

@@ -18,6 +18,7 @@ export {
   diskFileSystem,
   type FileSystem,
   type IoPosition,
+  memoryFileSystem,
   nodeFileSystem,
 } from './file-system.ts';
 export { filesBeside } from './files-beside.ts';

@@ -84,13 +84,7 @@ export function FleetPage() {
         }),
         h('span', { class: 'total', role: 'status' }, plural(matching.length, 'run')),
       ),
-      matching.length === 0
-        ? h(
-            'p',
-            { class: 'empty' },
-            noneText(view),
-          )
-        : h(RunTable, { rows }),
+      matching.length === 0 ? h('p', { class: 'empty' }, noneText(view)) : h(RunTable, { rows }),
       h(More, { shown: rows.length, total: matching.length, onMore: () => setShown(shown + ROWS) }),
     ),
   );

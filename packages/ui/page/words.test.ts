@@ -42,7 +42,11 @@ test('clocks that differ are told from half a minute on, with the direction', ()
 
 test('numbers, counts and times', () => {
   expect([count(999), count(1000), count(1_234_567)]).toEqual(['999', '1,000', '1,234,567']);
-  expect([plural(1, 'run'), plural(0, 'run'), plural(1000, 'run')]).toEqual(['1 run', '0 runs', '1,000 runs']);
+  expect([plural(1, 'run'), plural(0, 'run'), plural(1000, 'run')]).toEqual([
+    '1 run',
+    '0 runs',
+    '1,000 runs',
+  ]);
   expect([metric(3), metric(0.123456), metric(0.00001234), metric(1_234_567.8)]).toEqual([
     ...['3', '0.1235', '1.234e-5', '1.235e+6'],
   ]);

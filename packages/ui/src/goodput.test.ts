@@ -78,7 +78,11 @@ describe('what checkpoints cost and saved', () => {
 
   test('a run without commits, with one, and with one in each attempt: what is not known is null', () => {
     const unknown = { intervalMs: null, longestIntervalMs: null, timeToCommitMs: null };
-    expect(goodputOf([], { events: [] }, [])).toMatchObject({ ...unknown, commitCount: 0, firstCommitMs: null });
+    expect(goodputOf([], { events: [] }, [])).toMatchObject({
+      ...unknown,
+      commitCount: 0,
+      firstCommitMs: null,
+    });
     expect(goodputOf([commit(1, 5)], { events: [] }, [])).toMatchObject({
       ...unknown,
       firstCommitMs: 5 * MINUTE,

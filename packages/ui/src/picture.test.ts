@@ -56,6 +56,7 @@ test('of many versions some hundred are points, among them those that stand out'
   expect(points.length).toBeLessThanOrEqual(600);
   expect(points.length).toBeGreaterThan(500);
   const versions = points.map(({ version }) => version);
-  for (const wanted of ['1', '778', '1235', '4322', '5001', '5002', '10000']) expect(versions).toContain(wanted);
+  for (const wanted of ['1', '778', '1235', '4322', '5001', '5002', '10000'])
+    expect(versions).toContain(wanted);
   expect(points.toSorted((a, b) => a.atMs - b.atMs)).toEqual(points);
 });

@@ -81,18 +81,21 @@ export function planFor(
 /** A run with one version, which was committed so many minutes after 1970. */
 export function runSummary(name: string, minutes: number | null, more: Partial<RunSummary> = {}): RunSummary {
   const nowMs = 100 * MINUTE_MS;
-  const latest = minutes === null ? null : {
-    version: '1',
-    lineage: 1,
-    epoch: 1,
-    committedAtMs: minutes * MINUTE_MS,
-    ageMs: nowMs - minutes * MINUTE_MS,
-    sizeBytes: 1000,
-    fileCount: 1,
-    metrics: {},
-    isVerified: false,
-    isSuspect: false,
-  };
+  const latest =
+    minutes === null
+      ? null
+      : {
+          version: '1',
+          lineage: 1,
+          epoch: 1,
+          committedAtMs: minutes * MINUTE_MS,
+          ageMs: nowMs - minutes * MINUTE_MS,
+          sizeBytes: 1000,
+          fileCount: 1,
+          metrics: {},
+          isVerified: false,
+          isSuspect: false,
+        };
   return {
     uri: `s3://bucket/${name}`,
     place: 's3://bucket',

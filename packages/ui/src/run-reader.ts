@@ -14,7 +14,15 @@ import {
   type RunOverview,
   toCheckpointError,
 } from '@holdfast/core/contract';
-import type { BegunView, EventsView, GoodputView, Problem, RunView, VersionRow, VersionsPage } from './api.ts';
+import type {
+  BegunView,
+  EventsView,
+  GoodputView,
+  Problem,
+  RunView,
+  VersionRow,
+  VersionsPage,
+} from './api.ts';
 import { EventsReader } from './events.ts';
 import { goodputOf } from './goodput.ts';
 import { dependsOnTime, type KnownRun, knownRun } from './known-run.ts';

@@ -33,7 +33,9 @@ test('the page of an agent is offered exactly if the command was given one', asy
     body: { message: 'this page was not started for an agent' },
   });
   const askAgent = async () => ({ pid: 1 });
-  expect(await ask('/api/session', { askAgent })).toMatchObject({ body: { hasAgent: true, mayChange: false } });
+  expect(await ask('/api/session', { askAgent })).toMatchObject({
+    body: { hasAgent: true, mayChange: false },
+  });
   expect(await ask('/api/agent', { askAgent })).toEqual({ status: 200, body: { pid: 1 } });
 });
 

@@ -16,7 +16,7 @@ from awscrt.s3 import (
     S3RequestType,
     create_default_s3_signing_config,
 )
-from driver import job, local_files, local_path, measure, prefix
+from driver import is_wanted, job, local_files, local_path, measure, prefix
 
 endpoint = urlparse(job["endpoint"])
 UPLOAD_CHECKSUM = S3ChecksumConfig(algorithm=S3ChecksumAlgorithm.CRC32C, location=S3ChecksumLocation.TRAILER)
@@ -96,6 +96,7 @@ def download() -> None:
             checksum_config=DOWNLOAD_CHECKSUM,
         )
         for key in keys(s3)
+        if is_wanted(key)
     ]
     for each in requests:
         each.finished_future.result()

@@ -3,7 +3,7 @@
 import boto3
 from boto3.s3.transfer import TransferConfig, create_transfer_manager
 from botocore.config import Config
-from driver import job, local_files, local_path, measure, prefix
+from driver import is_wanted, job, local_files, local_path, measure, prefix
 
 MIB = 1024 * 1024
 
@@ -35,7 +35,8 @@ def download() -> None:
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=job["bucket"], Prefix=prefix):
             for entry in page.get("Contents", []):
                 key = entry["Key"]
-                futures.append(transfers.download(job["bucket"], key, local_path(key)))
+                if is_wanted(key):
+                    futures.append(transfers.download(job["bucket"], key, local_path(key)))
         for future in futures:
             future.result()
 

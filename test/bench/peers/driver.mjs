@@ -29,6 +29,11 @@ export function localPath(key) {
   return join(job.directory, key.slice(job.prefix.length));
 }
 
+/** Whether a download fetches the object. */
+export function isWanted(key) {
+  return job.only === null || key === job.prefix + job.only;
+}
+
 /** Calls `work` on every item, for at most `limit` items at a time. */
 export async function forEach(items, limit, work) {
   const iterator = items[Symbol.iterator]();

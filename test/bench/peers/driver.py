@@ -28,6 +28,11 @@ def local_path(key: str) -> str:
     return os.path.join(directory, key.removeprefix(prefix))
 
 
+def is_wanted(key: str) -> bool:
+    """Whether a download fetches the object."""
+    return job["only"] is None or key == prefix + job["only"]
+
+
 def measure(upload: Callable[[], None], download: Callable[[], None]) -> None:
     """Runs what the job asks for. Importing the library has been paid for by then; making a client has not."""
     before, start = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()

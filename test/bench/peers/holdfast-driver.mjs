@@ -20,7 +20,8 @@ async function upload() {
 
 async function download() {
   await using manager = await openRun();
-  await manager.restore({ to: job.toNowhere ? NOWHERE : job.directory });
+  const only = job.only === null ? undefined : [job.only];
+  await manager.restore({ to: job.toNowhere ? NOWHERE : job.directory, only });
 }
 
 await measure({ upload, download });

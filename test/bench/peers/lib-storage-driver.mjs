@@ -5,7 +5,7 @@
 
 import { createReadStream } from 'node:fs';
 import { open, readFile, writeFile } from 'node:fs/promises';
-import { forEach, job, load, localFiles, localPath, measure } from './driver.mjs';
+import { forEach, isWanted, job, load, localFiles, localPath, measure } from './driver.mjs';
 
 const { S3Client, PutObjectCommand, GetObjectCommand, paginateListObjectsV2 } = load('@aws-sdk/client-s3');
 const { Upload } = load('@aws-sdk/lib-storage');
@@ -54,7 +54,7 @@ async function download() {
   const s3 = client();
   const objects = [];
   for await (const page of paginateListObjectsV2({ client: s3 }, { Bucket: job.bucket, Prefix: job.prefix }))
-    objects.push(...(page.Contents ?? []));
+    objects.push(...(page.Contents ?? []).filter(({ Key }) => isWanted(Key)));
   const isLarge = ({ Size }) => Size > PART_BYTES;
   await forEach(objects.filter(isLarge), 2, (object) => downloadLarge(s3, object));
   const small = objects.filter((object) => !isLarge(object));

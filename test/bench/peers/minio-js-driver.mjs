@@ -1,6 +1,6 @@
 /** minio-js: `fPutObject` and `fGetObject`, several files at a time. */
 
-import { forEach, job, load, localFiles, localPath, measure } from './driver.mjs';
+import { forEach, isWanted, job, load, localFiles, localPath, measure } from './driver.mjs';
 
 const { Client } = load('minio');
 
@@ -32,7 +32,8 @@ async function upload() {
 
 async function download() {
   const minio = client();
-  const objects = await minio.listObjectsV2(job.bucket, job.prefix, true).toArray();
+  const listed = await minio.listObjectsV2(job.bucket, job.prefix, true).toArray();
+  const objects = listed.filter(({ name }) => isWanted(name));
   const limit = objects.some(({ size }) => size > LARGE_BYTES) ? LARGE_FILES : SMALL_FILES;
   await forEach(objects, limit, ({ name }) => minio.fGetObject(job.bucket, name, localPath(name)));
 }

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import obstore
-from driver import job, leave, local_files, local_path, measure, prefix
+from driver import is_wanted, job, leave, local_files, local_path, measure, prefix
 from obstore.store import S3Store
 
 MIB = 1024 * 1024
@@ -68,6 +68,8 @@ async def download() -> None:
     async for page in obstore.list(s3, prefix):
         for entry in page:
             key, size = entry["path"], entry["size"]
+            if not is_wanted(key):
+                continue
             tasks.append(asyncio.create_task(receive_ranges(key, size) if size > RANGE_BYTES else receive_whole(key)))
     await asyncio.gather(*tasks)
 

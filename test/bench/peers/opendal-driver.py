@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import opendal
-from driver import job, leave, local_files, local_path, measure, prefix
+from driver import is_wanted, job, leave, local_files, local_path, measure, prefix
 
 MIB = 1024 * 1024
 CHUNK_BYTES = 8 * MIB
@@ -56,6 +56,7 @@ async def download() -> None:
 
     entries = [entry async for entry in await s3.list(prefix)]
     found = [(entry.path, entry.metadata.content_length) for entry in entries if not entry.path.endswith("/")]
+    found = [(key, size) for key, size in found if is_wanted(key)]
     await asyncio.gather(*(receive(key, size) for key, size in found))
 
 

@@ -44,8 +44,8 @@ export const S3_SERIES: Defaults = {
 export const CLIENT_SERIES: Defaults = {
   name: 'client',
   shapes: '1x4GiB',
-  peers: 'holdfast,bare',
-  destinations: 'nowhere,disk',
+  peers: 'opendal,obstore,awscrt,s5cmd,holdfast,bare',
+  destinations: 'nowhere,disk,tmpfs',
   discards: true,
 };
 

@@ -18,6 +18,8 @@ export interface Job {
   readonly ca: string | null;
   /** Download: verify and drop the bytes. Only Holdfast's driver supports it. */
   readonly toNowhere: boolean;
+  /** Download: only the file of this name. `null`: all of them. */
+  readonly only: string | null;
 }
 
 export interface Start {
@@ -168,9 +170,10 @@ const S5CMD: Peer = {
     return {
       version: printedVersion(program, ['version']) ?? 'that does not start',
       start: (job) => {
-        const { action, directory, endpoint, bucket, prefix } = job;
+        const { action, directory, endpoint, bucket, prefix, only } = job;
         const remote = `s3://${bucket}/${prefix}`;
-        const copy = action === 'upload' ? [`${directory}/*`, remote] : [`${remote}*`, `${directory}/`];
+        const copy =
+          action === 'upload' ? [`${directory}/*`, remote] : [`${remote}${only ?? '*'}`, `${directory}/`];
         return {
           program,
           args: ['--endpoint-url', endpoint, '--log', 'error', 'cp', ...copy],
@@ -191,7 +194,7 @@ const RCLONE: Peer = {
     return {
       version: printedVersion(program, ['version']) ?? 'that does not start',
       start: (job) => {
-        const { action, directory, endpoint, region, bucket, prefix } = job;
+        const { action, directory, endpoint, region, bucket, prefix, only } = job;
         const remote = `:s3:${bucket}/${prefix}`;
         const flags =
           '--transfers 16 --checkers 16 --s3-chunk-size 16M --s3-upload-concurrency 8 --multi-thread-streams 8';
@@ -201,6 +204,7 @@ const RCLONE: Peer = {
             'copy',
             ...(action === 'upload' ? [directory, remote] : [remote, directory]),
             ...flags.split(' '),
+            ...(only === null ? [] : ['--include', `/${only}`]),
           ],
           env: {
             RCLONE_S3_PROVIDER: 'Minio',

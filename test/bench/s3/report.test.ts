@@ -60,6 +60,14 @@ test('markdownOf: small files are told per file, and what a server counts has co
   expect(row).toContain('| 0.25 [0.25–0.25] | 8 [8–8] | verified |');
 });
 
+test('markdownOf: the cost of one file counts its bytes alone', () => {
+  const action = 'download of one file to disk';
+  const row = lines([run({ action, userMs: 250, systemMs: 250 })]).find((line) =>
+    line.includes('**holdfast**'),
+  );
+  expect(row).toContain('| 1.00 [1.00–1.00] |');
+});
+
 test('markdownOf: a failure is told with the line that says most', () => {
   const failures = [
     { peer: 'other', shape: LARGE.name, round: 1, message: 'it ended with 1: Traceback\nAccess error\n' },

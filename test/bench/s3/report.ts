@@ -2,7 +2,7 @@
 
 import { type Summary, spread, summarize } from '../statistics.ts';
 import { barChart, type Panel } from './chart.ts';
-import type { Action, Failure, Run } from './rounds.ts';
+import { type Action, type Failure, filesOf, type Run } from './rounds.ts';
 import { GIB, MIB, type Shape, totalBytes } from './shapes.ts';
 
 export interface Report {
@@ -73,7 +73,7 @@ interface Column {
 }
 
 function columnsOf(report: Report, shape: Shape, action: Action): Column[] {
-  const { name, perRun } = unitOf(shape);
+  const { name, perRun } = unitOf(filesOf(shape, action));
   const of = (values: (run: Run) => number | null, digits: number) => (row: Row) =>
     spread(present(row.runs.map(values)), digits);
   const has = (value: (run: Run) => unknown) => (row: Row) => row.runs.some((run) => value(run) !== null);
@@ -132,8 +132,8 @@ export function markdownOf(report: Report, chartPath: (shape: Shape) => string):
 
 /** Wall time beside client CPU, with one row of panels for each action. */
 export function chartOf(report: Report, shape: Shape): string {
-  const { name, perRun } = unitOf(shape);
   const panels = actionsOf(report, shape).map((action): [Panel, Panel] => {
+    const { name, perRun } = unitOf(filesOf(shape, action));
     const rows = rowsOf(report, shape, action);
     const panel = (title: string, value: (run: Run) => number): Panel => ({
       title,

@@ -1,15 +1,17 @@
 /** The measured runs of one shape. Peers take turns within each round. */
 
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { InstalledPeer, Job } from './peers.ts';
 import { measureProcess, type ProcessCost, runToEnd } from './process-cost.ts';
-import { assertRestored, type Shape, totalBytes } from './shapes.ts';
+import { assertRestored, fileName, type Shape, totalBytes } from './shapes.ts';
 import { assertStored, clientEnv, removePrefix, type Target } from './targets.ts';
 
-export const DESTINATIONS = ['disk', 'tmpfs', 'nowhere'] as const;
+/** `one`: only one file of the shape, to the disk. */
+export const DESTINATIONS = ['disk', 'tmpfs', 'nowhere', 'one'] as const;
 export type Destination = (typeof DESTINATIONS)[number];
-export type Action = 'upload' | `download to ${Destination}`;
+const ONE = 'download of one file to disk';
+export type Action = 'upload' | `download to ${Exclude<Destination, 'one'>}` | typeof ONE;
 
 /** One process, from its start to its end. */
 export interface Run extends ProcessCost {
@@ -109,9 +111,11 @@ async function takeTurn(
     const out = join(parent, 'out');
     mkdirSync(out);
     try {
-      runs.push(await measure(`download to ${destination}`, out));
+      const action = destination === 'one' ? ONE : (`download to ${destination}` as const);
+      runs.push(await measure(action, out));
+      const names = destination === 'one' ? [fileName(0)] : readdirSync(source);
       // Comparing every byte in every round would take longer than the runs.
-      if (destination !== 'nowhere') assertRestored(out, source, round === 0);
+      if (destination !== 'nowhere') assertRestored(out, source, { names, compareBytes: round === 0 });
     } finally {
       rmSync(out, { recursive: true });
     }
@@ -138,6 +142,7 @@ async function runOne(series: Series, peer: InstalledPeer, one: OneRun): Promise
     prefix: one.prefix,
     ca: caPath ?? null,
     toNowhere: one.action === 'download to nowhere',
+    only: one.action === ONE ? fileName(0) : null,
   };
   const { program, args, env } = peer.start(job);
   // Flush the page cache first. Otherwise this peer pays for the writes of the previous one.
@@ -174,4 +179,9 @@ export function callCost(stdout: string): { callMs: number | null; callCpuMs: nu
   const line = stdout.trim().split('\n').at(-1) ?? '';
   if (!line.startsWith('{"callMs"')) return { callMs: null, callCpuMs: null };
   return JSON.parse(line) as { callMs: number; callCpuMs: number };
+}
+
+/** The files of the shape that an action moves. */
+export function filesOf(shape: Shape, action: Action): Shape {
+  return action === ONE ? { ...shape, fileCount: 1 } : shape;
 }

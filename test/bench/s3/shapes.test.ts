@@ -1,9 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { assertRestored, parseShape, patternPieces, scaleShape, sizeText, writeFiles } from './shapes.ts';
+import {
+  assertRestored,
+  fileName,
+  parseShape,
+  patternPieces,
+  scaleShape,
+  sizeText,
+  writeFiles,
+} from './shapes.ts';
 
 function newDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-shapes-'));
@@ -35,14 +43,17 @@ test('assertRestored: finds a missing file, another size, and other bytes', () =
   const [source, copy] = [newDirectory(), newDirectory()];
   writeFiles(source, { name: '3x5000B', fileCount: 3, fileBytes: 5000 }, randomBytes(16_384));
   const path = join(copy, 'part-00001.bin');
-  expect(() => assertRestored(copy, source, false)).toThrow(/0 files/);
+  const names = readdirSync(source);
+  const restored = (compareBytes: boolean) => assertRestored(copy, source, { names, compareBytes });
+  expect(() => restored(false)).toThrow(/0 files/);
   cpSync(source, copy, { recursive: true });
-  assertRestored(copy, source, true);
+  restored(true);
   const bytes = readFileSync(path);
   bytes[4999] = (bytes[4999] ?? 0) ^ 1;
   writeFileSync(path, bytes);
-  assertRestored(copy, source, false);
-  expect(() => assertRestored(copy, source, true)).toThrow(/does not hold the bytes/);
+  restored(false);
+  expect(() => restored(true)).toThrow(/does not hold the bytes/);
   writeFileSync(path, bytes.subarray(1));
-  expect(() => assertRestored(copy, source, false)).toThrow(/has 4999 bytes, not 5000/);
+  expect(() => restored(false)).toThrow(/has 4999 bytes, not 5000/);
+  expect(() => assertRestored(copy, source, { names: [fileName(0)], compareBytes: true })).toThrow(/3 files/);
 });

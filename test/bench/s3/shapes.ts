@@ -89,20 +89,25 @@ export function writeFiles(directory: string, shape: Shape, pattern: Buffer): vo
   }
 }
 
-function fileName(index: number): string {
+/** The name of a file of a shape; `index` counts from 0. */
+export function fileName(index: number): string {
   return `part-${String(index).padStart(5, '0')}.bin`;
 }
 
 /**
- * Throws unless `directory` contains exactly the files of the shape. It checks sizes, and bytes if
- * `compareBytes` is true.
+ * Throws unless `directory` contains exactly the files `names` of `source`. It checks sizes, and
+ * bytes if `compareBytes` is true.
  */
-export function assertRestored(directory: string, source: string, compareBytes: boolean): void {
-  const wanted = readdirSync(source).sort();
+export function assertRestored(
+  directory: string,
+  source: string,
+  { names, compareBytes }: { readonly names: readonly string[]; readonly compareBytes: boolean },
+): void {
+  const wanted = [...names].sort();
   const found = readdirSync(directory).sort();
   if (wanted.join() !== found.join())
     throw new Error(
-      `${directory} has ${found.length} files (${found.slice(0, 3).join(', ')} …), not the ${wanted.length} of ${source}`,
+      `${directory} has ${found.length} files (${found.slice(0, 3).join(', ')} …), not ${wanted.length} of ${source}`,
     );
   for (const name of wanted) {
     const [copy, original] = [join(directory, name), join(source, name)];

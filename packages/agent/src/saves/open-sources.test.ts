@@ -11,7 +11,9 @@ import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
+import { nodeFileSystem } from '@holdfast/local-files';
 import { expect, test } from 'vitest';
+import type { WorkInside } from '../staging/held-directory.ts';
 import { OpenedSources } from './open-sources.ts';
 
 test('a file in a directory that took the name of the held one is not opened', async () => {
@@ -21,7 +23,7 @@ test('a file in a directory that took the name of the held one is not opened', a
   mkdirSync(stage);
   writeFileSync(path, 'mine');
   const handle = await open(stage);
-  const inStage = <Result>(work: (held: string) => Promise<Result>) => work(`/proc/self/fd/${handle.fd}`);
+  const inStage = <Result>(work: WorkInside<Result>) => work(`/proc/self/fd/${handle.fd}`, nodeFileSystem);
   const sources = () =>
     new OpenedSources({ stage, inStage, roots: [], owners: [process.getuid?.() ?? 0], life: '' });
   const files = [{ name: 'a', source: { path } }];
@@ -47,7 +49,7 @@ test.each([
   const parent = realpathSync(mkdtempSync(join(tmpdir(), 'holdfast-sources-')));
   const sources = new OpenedSources({
     ...{ stage: join(parent, 'stage'), roots: [parent], owners: [process.getuid?.() ?? 0], life: '' },
-    inStage: (work) => work(parent),
+    inStage: (work) => work(parent, nodeFileSystem),
   });
   for (const [state, text] of [
     ['ckpt', 'old'],

@@ -6,11 +6,20 @@
  */
 
 import { constants } from 'node:fs';
-import { lstat, readlink, realpath, stat } from 'node:fs/promises';
+import { lstat, realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError, compareUtf8, type FoundFile, type RandomSource } from '@holdfast/core/contract';
-import { DirectFile, FileSource, fileError, isAtOrBelow } from '@holdfast/local-files';
+import {
+  DirectFile,
+  FileSource,
+  type FileSystem,
+  fileError,
+  isAtOrBelow,
+  memoryFileSystem,
+  nodeFileSystem,
+} from '@holdfast/local-files';
 import type { SourceFile } from '../api/shapes.ts';
+import type { WorkInside } from '../staging/held-directory.ts';
 import { OpenSegment } from './descriptor-source.ts';
 
 /** What memory that is handed over must be called; see memfd_create(2). */
@@ -21,7 +30,7 @@ export interface SourceRules {
   /** The caller's staging directory, without links. */
   readonly stage: string;
   /** See `Stage.within`, of the caller's staging directory. */
-  readonly inStage: <Result>(work: (path: string) => Promise<Result>) => Promise<Result>;
+  readonly inStage: <Result>(work: WorkInside<Result>) => Promise<Result>;
   /** Directories of other files, without links. */
   readonly roots: readonly string[];
   /** User ids whose files may be read. */
@@ -177,9 +186,10 @@ export class OpenedSources {
   /** By the descriptor of the directory: another user may have given its name to another one. */
   #openStaged(path: string): Promise<OpenSegment> {
     const { stage, inStage } = this.#rules;
-    return inStage(async (directory) => {
-      if (!(await liesIn([stage], path))) throw denied(path, 'leads elsewhere');
-      const file = await openFile(`${directory}${path.slice(stage.length)}`, SEGMENT_FLAGS, path);
+    return inStage(async (directory, fileSystem) => {
+      const held = `${directory}${path.slice(stage.length)}`;
+      if (!(await liesIn([stage], held, fileSystem))) throw denied(path, 'leads elsewhere');
+      const file = await openFile(held, SEGMENT_FLAGS, { fileSystem, shown: path });
       return this.#checked(file, path, (place) => place.startsWith(`${stage}/`));
     });
   }
@@ -190,12 +200,13 @@ export class OpenedSources {
    */
   async #openMemory(path: string, segment: string): Promise<OpenSegment> {
     const name = `/memfd:${MEMORY_NAME}${this.#rules.life}-${segment} (deleted)`;
-    const said = await readlink(path).catch((error: unknown) => {
+    const said = await memoryFileSystem.readlink(path).catch((error: unknown) => {
       throw fileError(error, `look at ${path}`, { path });
     });
     // Opening another kind of file may have effects, so its name is looked at before.
     if (said !== name) throw denied(path, `is not this memory of the trainer: it is ${said}`);
-    const file = await openFile(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const flags = constants.O_RDONLY | constants.O_NONBLOCK;
+    const file = await openFile(path, flags, { fileSystem: memoryFileSystem, shown: path });
     return this.#checked(file, path, (place) => place === name);
   }
 
@@ -263,18 +274,26 @@ async function assertStillThere(
  * exist, the nearest one above it decides. So the answer for a path elsewhere never depends on what
  * exists there, and neither does what a link leads to.
  */
-async function liesIn(places: readonly string[], path: string): Promise<boolean> {
+async function liesIn(
+  places: readonly string[],
+  path: string,
+  fileSystem = nodeFileSystem,
+): Promise<boolean> {
   for (let above = dirname(path); ; above = dirname(above)) {
-    const real = await realpath(above).catch(() => undefined);
+    const real = await fileSystem.realpath(above).catch(() => undefined);
     if (real !== undefined) return places.some((place) => isAtOrBelow(real, place));
-    const isLink = (await lstat(above).catch(() => undefined))?.isSymbolicLink();
+    const isLink = (await fileSystem.lstat(above).catch(() => undefined))?.isSymbolicLink();
     if (isLink || above === '/') return false;
   }
 }
 
-async function openFile(path: string, flags: number, shown = path): Promise<DirectFile> {
+async function openFile(
+  path: string,
+  flags: number,
+  { fileSystem, shown }: { readonly fileSystem: FileSystem; readonly shown: string },
+): Promise<DirectFile> {
   try {
-    return await DirectFile.open(path, flags, { direct: false });
+    return await DirectFile.open(path, flags, { direct: false, fileSystem });
   } catch (error) {
     throw fileError(error, `open ${shown}`, { path: shown });
   }

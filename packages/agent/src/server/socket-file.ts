@@ -8,7 +8,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { basename, dirname } from 'node:path';
 import process from 'node:process';
 import { CheckpointError, systemClock, systemRandom } from '@holdfast/core';
-import { errnoOf, fileError } from '@holdfast/local-files';
+import { errnoOf, type FileSystem, fileError, nodeFileSystem } from '@holdfast/local-files';
 import { assertPrivateDirectory } from '../staging/private-directory.ts';
 
 const RANDOM_DIGITS = 8;
@@ -56,7 +56,7 @@ export async function listenAt(server: Server, path: string, isShared: boolean):
 /** A directory that one agent uses at a time. */
 export interface DirectoryLock {
   /** Whether the lock is still in the directory. Another program may have removed it. */
-  isHeld(): Promise<boolean>;
+  isHeld(fileSystem: FileSystem): Promise<boolean>;
   release(): Promise<void>;
 }
 
@@ -77,7 +77,7 @@ export async function lockDirectory(
     const release = await claim(lock, { path, shown, move });
     const ino = await inodeOf(path);
     return {
-      isHeld: async () => ino !== undefined && (await inodeOf(path)) === ino,
+      isHeld: async (fileSystem) => ino !== undefined && (await inodeOf(path, fileSystem)) === ino,
       release: async () => {
         await release();
         lock.close();
@@ -106,7 +106,7 @@ async function claim(server: Server, name: Name): Promise<Release> {
   const first = `${path}${FIRST}${systemRandom.hex(RANDOM_DIGITS)}`;
   await listening(server, first, shown);
   try {
-    const { ino } = await lstat(first);
+    const { ino } = await lstat(first, { bigint: true });
     await takeName(first, name);
     await keepName(ino, name);
     await removeUnserved(path);
@@ -139,7 +139,7 @@ async function takeName(first: string, name: Name): Promise<void> {
  * `AlreadyExists`: another agent had the name when this one took it, and gets it back. If this one
  * was moved aside itself, it waits until it has the name again.
  */
-async function keepName(ino: number, name: Name): Promise<void> {
+async function keepName(ino: bigint, name: Name): Promise<void> {
   for (let count = 0; count < GIVE_BACK_TRIES_MAX; count += 1) {
     const aside = await lyingAside(name.path);
     const other = aside.find((each) => each.ino !== ino);
@@ -157,7 +157,7 @@ async function keepName(ino: number, name: Name): Promise<void> {
 }
 
 /** Frees the name, unless another agent has it. */
-async function leaveName(ino: number, name: Name): Promise<void> {
+async function leaveName(ino: bigint, name: Name): Promise<void> {
   if ((await inodeOf(name.path)) !== ino) return;
   const aside = await moveAside(name);
   if (aside === undefined) return;
@@ -212,8 +212,8 @@ async function giveBack(aside: string, { path }: Name): Promise<void> {
   await rm(aside, { force: true });
 }
 
-async function lyingAside(path: string): Promise<{ path: string; ino: number }[]> {
-  const found: { path: string; ino: number }[] = [];
+async function lyingAside(path: string): Promise<{ path: string; ino: bigint }[]> {
+  const found: { path: string; ino: bigint }[] = [];
   for (const each of await namesBeside(path, ASIDE)) {
     const ino = await inodeOf(each);
     if (ino !== undefined && (await isServed(each))) found.push({ path: each, ino });
@@ -238,8 +238,8 @@ async function namesBeside(path: string, mark: string): Promise<string[]> {
     .map((name) => `${directory}/${name}`);
 }
 
-async function inodeOf(path: string): Promise<number | undefined> {
-  return (await lstat(path).catch(() => null))?.ino;
+async function inodeOf(path: string, fileSystem = nodeFileSystem): Promise<bigint | undefined> {
+  return (await fileSystem.lstat(path).catch(() => null))?.ino;
 }
 
 function listening(server: Server, path: string, shown: string): Promise<void> {

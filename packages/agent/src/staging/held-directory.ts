@@ -4,21 +4,31 @@
  */
 
 import { type BigIntStats, constants } from 'node:fs';
-import { type FileHandle, lstat, open, realpath, rename } from 'node:fs/promises';
+import { type FileHandle, open, realpath, rename } from 'node:fs/promises';
 import { CheckpointError } from '@holdfast/core/contract';
-import { fileError } from '@holdfast/local-files';
+import { type FileSystem, fileError, memoryFileSystem, nodeFileSystem } from '@holdfast/local-files';
 import { type DirectoryLock, lockDirectory } from '../server/socket-file.ts';
 import { assertPrivate, assertPrivateDirectory } from './private-directory.ts';
 
+/** Types of file systems in memory; see statfs(2). */
+const [TMPFS, RAMFS] = [0x01021994n, 0x858458f6n];
+
+/** `fileSystem`: the fastest that is correct for the files of the directory. */
+export type WorkInside<Result> = (path: string, fileSystem: FileSystem) => Promise<Result>;
+
 export class HeldDirectory {
+  readonly isInMemory: boolean;
+  readonly #fileSystem: FileSystem;
   readonly #handle: FileHandle;
   readonly #lock: DirectoryLock;
   #useCount = 0;
   #isClosed = false;
 
-  private constructor(handle: FileHandle, lock: DirectoryLock) {
+  private constructor(handle: FileHandle, lock: DirectoryLock, isInMemory: boolean) {
     this.#handle = handle;
     this.#lock = lock;
+    this.isInMemory = isInMemory;
+    this.#fileSystem = isInMemory ? memoryFileSystem : nodeFileSystem;
   }
 
   /**
@@ -36,8 +46,9 @@ export class HeldDirectory {
     try {
       // The name may lead to another directory since the first look.
       assertPrivate(directory, await handle.stat());
+      const { type } = await nodeFileSystem.statfs(pathOf(handle));
       const lock = await lockDirectory(pathOf(handle), rename, directory);
-      return new HeldDirectory(handle, lock);
+      return new HeldDirectory(handle, lock, type === TMPFS || type === RAMFS);
     } catch (error) {
       await handle.close();
       throw error;
@@ -47,17 +58,18 @@ export class HeldDirectory {
   /** Whether `directory` still leads to it, it is still private, and the lock is in it. */
   async isAt(directory: string): Promise<boolean> {
     const [named, held] = await Promise.all([
-      lstat(directory, { bigint: true }).catch(() => null),
-      this.#handle.stat({ bigint: true }),
+      this.#fileSystem.lstat(directory).catch(() => null),
+      this.#fileSystem.fstat(this.#handle.fd),
     ]);
-    return named !== null && isSame(named, held) && isPrivate(held) && (await this.#lock.isHeld());
+    if (named === null || !isSame(named, held) || !isPrivate(held)) return false;
+    return this.#lock.isHeld(this.#fileSystem);
   }
 
   /** Until `work` resolves, the path that it gets leads here, whatever has the name. */
-  async use<Result>(work: (path: string) => Promise<Result>): Promise<Result> {
+  async use<Result>(work: WorkInside<Result>): Promise<Result> {
     this.#useCount += 1;
     try {
-      return await work(pathOf(this.#handle));
+      return await work(pathOf(this.#handle), this.#fileSystem);
     } finally {
       this.#useCount -= 1;
       await this.#closeIfUnused();

@@ -4,7 +4,8 @@
  * save.
  */
 
-import { lstat, mkdir, readdir, readFile, realpath, rename, rm, statfs, writeFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { mkdir, readdir, readFile, realpath, rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import {
   CheckpointError,
@@ -13,14 +14,19 @@ import {
   systemRandom,
   toCheckpointError,
 } from '@holdfast/core/contract';
-import { errnoOf, fileError, linuxProcesses, type Processes, processOfText } from '@holdfast/local-files';
+import {
+  DirectFile,
+  errnoOf,
+  type FileSystem,
+  fileError,
+  linuxProcesses,
+  type Processes,
+  processOfText,
+} from '@holdfast/local-files';
 import * as z from 'zod';
 import { joinRequest, type SaveRequest, type StageView, saveRequest } from '../api/shapes.ts';
-import { HeldDirectory } from './held-directory.ts';
+import { HeldDirectory, type WorkInside } from './held-directory.ts';
 import { assertPrivateDirectory } from './private-directory.ts';
-
-const TMPFS = 0x01021994n;
-const RAMFS = 0x858458f6n;
 
 const sealRecord = z.strictObject({
   format: z.literal(1),
@@ -150,11 +156,12 @@ export class Stage {
   async view(writerId?: string): Promise<StageView> {
     const directory = writerId === undefined ? this.directory : this.pathOf(writerId);
     try {
-      const { type, bavail, bsize } = await this.#use((root) => statfs(root, { bigint: true }));
-      const isMemory = type === TMPFS || type === RAMFS;
-      const lies = isMemory ? 'lies in memory' : 'lies on a disk: saves are staged at its speed';
-      const reason = `${this.directory} ${lies}`;
-      return { directory, kind: isMemory ? 'tmpfs' : 'disk', reason, freeBytes: Number(bavail * bsize) };
+      const held = await this.#hold();
+      const { bavail, bsize } = await held.use((root, { statfs }) => statfs(root));
+      const lies = held.isInMemory ? 'lies in memory' : 'lies on a disk: saves are staged at its speed';
+      const kind = held.isInMemory ? 'tmpfs' : 'disk';
+      const freeBytes = Number(bavail * bsize);
+      return { directory, kind, reason: `${this.directory} ${lies}`, freeBytes };
     } catch (error) {
       const reason = `the agent does not use it: ${toCheckpointError(error).message}`;
       return { directory, kind: 'none', reason, freeBytes: 0 };
@@ -165,18 +172,18 @@ export class Stage {
    * The path that `work` gets leads to the writer's directory until it resolves, whatever has its
    * name. `NotFound`: the directory was removed, or nothing can be staged.
    */
-  async within<Result>(writerId: string, work: (path: string) => Promise<Result>): Promise<Result> {
+  async within<Result>(writerId: string, work: WorkInside<Result>): Promise<Result> {
     const held = await this.#hold().catch((error: unknown) => {
       const path = this.pathOf(writerId);
       const message = `${path} is gone: ${toCheckpointError(error).message}`;
       throw new CheckpointError('NotFound', message, { context: { path } });
     });
-    return held.use(async (root) => {
+    return held.use(async (root, fileSystem) => {
       const path = `${root}/${writerId}`;
-      await lstat(path).catch((error: unknown) => {
+      await fileSystem.lstat(path).catch((error: unknown) => {
         throw fileError(error, `look at ${this.pathOf(writerId)}`, { path: this.pathOf(writerId) });
       });
-      return work(path);
+      return work(path, fileSystem);
     });
   }
 
@@ -196,7 +203,7 @@ export class Stage {
 
   /** False after another program has removed its directory. */
   async isThere(writerId: string): Promise<boolean> {
-    const look = this.#use((root) => lstat(`${root}/${writerId}/writer.json`));
+    const look = this.#use((root, { lstat }) => lstat(`${root}/${writerId}/writer.json`));
     return look.then(
       () => true,
       () => false,
@@ -212,7 +219,11 @@ export class Stage {
   }
 
   async unseal(writerId: string, saveId: string): Promise<void> {
-    await this.#use((root) => rm(`${root}/${writerId}/${sealName(saveId)}`, { force: true }));
+    await this.#use(async (root, { unlink }) => {
+      await unlink(`${root}/${writerId}/${sealName(saveId)}`).catch((error: unknown) => {
+        if (errnoOf(error) !== 'ENOENT') throw error;
+      });
+    });
   }
 
   /** With all segments in it. */
@@ -295,7 +306,7 @@ export class Stage {
     return self && { id: self.bootId, host: hostname() };
   }
 
-  async #use<Result>(work: (root: string) => Promise<Result>): Promise<Result> {
+  async #use<Result>(work: WorkInside<Result>): Promise<Result> {
     return (await this.#hold()).use(work);
   }
 
@@ -320,19 +331,29 @@ export class Stage {
 
   /** It appears whole: a crash leaves a temporary name, which is not read. */
   #write(writerId: string, name: string, record: unknown): Promise<void> {
-    return this.#use(async (root) => {
+    return this.#use(async (root, fileSystem) => {
       const path = `${root}/${writerId}/${name}`;
       // A name for each call: one writer may join twice at once.
       const temporary = `${path}.${systemRandom.hex(8)}`;
       try {
-        await writeFile(temporary, JSON.stringify(record), { mode: 0o600 });
-        await rename(temporary, path);
+        await writeFile(temporary, JSON.stringify(record), fileSystem);
+        await fileSystem.rename(temporary, path);
       } catch (error) {
-        await rm(temporary, { force: true }).catch(() => undefined);
+        await fileSystem.unlink(temporary).catch(() => undefined);
         const shown = `${this.pathOf(writerId)}/${name}`;
         throw fileError(error, `write ${shown}`, { path: shown });
       }
     });
+  }
+}
+
+async function writeFile(path: string, content: string, fileSystem: FileSystem): Promise<void> {
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+  const file = await DirectFile.open(path, flags, { direct: false, mode: 0o600, fileSystem });
+  try {
+    await file.write(0, Buffer.from(content));
+  } finally {
+    await file.close();
   }
 }
 

@@ -147,10 +147,14 @@ describe('runs', () => {
   });
 
   test('--max-age: a run is late by the clock of the store', async () => {
-    registerAs('three-hours-on', (list) => async function* (prefix, options) {
-      for await (const page of list(prefix, options))
-        yield { ...page, storeTimeMs: page.storeTimeMs + 3 * 3600_000 };
-    });
+    registerAs(
+      'three-hours-on',
+      (list) =>
+        async function* (prefix, options) {
+          for await (const page of list(prefix, options))
+            yield { ...page, storeTimeMs: page.storeTimeMs + 3 * 3600_000 };
+        },
+    );
     const place = 'three-hours-on://x';
     const { code, stdout, stderr } = await cli('runs', place, '--max-age', '2h', '--state', 'ok');
     expect(code).toBe(1);

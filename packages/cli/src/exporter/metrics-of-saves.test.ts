@@ -40,7 +40,9 @@ async function removeFilesOf(version: number): Promise<void> {
 async function samples(): Promise<Map<string, number>> {
   const { stdout } = await cli('exporter', URI, '--once');
   const lines = stdout.matchAll(/^(\w+)\{run="[^"]*"(?:,state="(\w+)")?\} (\S+)$/gm);
-  return new Map([...lines].map(([, name, state, value]) => [`${name} ${state ?? ''}`.trim(), Number(value)]));
+  return new Map(
+    [...lines].map(([, name, state, value]) => [`${name} ${state ?? ''}`.trim(), Number(value)]),
+  );
 }
 
 test('every value is that of the run', async () => {

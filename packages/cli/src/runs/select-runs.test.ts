@@ -10,7 +10,12 @@ function run(name: string, facts: object = {}): RunSummary {
   return { ...known, latest: null, storedBytes: null, recentAttemptCount: null, ...facts } as RunSummary;
 }
 
-function committed(name: string, atHour: number, storedBytes: number, recentAttemptCount: number): RunSummary {
+function committed(
+  name: string,
+  atHour: number,
+  storedBytes: number,
+  recentAttemptCount: number,
+): RunSummary {
   const latest = { committedAtMs: atHour * HOUR_MS, ageMs: (10 - atHour) * HOUR_MS };
   return run(name, { latest, storedBytes, recentAttemptCount });
 }

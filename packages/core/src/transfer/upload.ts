@@ -10,7 +10,6 @@ import {
   type RandomSource,
   unchangedBytes,
 } from '../contract/index.ts';
-import { blake3 as computeBlake3 } from '../format/checksum.ts';
 import { MatchingFiles } from '../plan/known-files.ts';
 import { planWholeParts } from '../plan/parts.ts';
 import type { FinishedObject, UploadedFile, UploadItem } from './api.ts';
@@ -199,7 +198,7 @@ class SourceUpload {
     try {
       const files = this.#item.known;
       const read = { sizeBytes: bytes.byteLength, crc32c };
-      const blake3 = files?.mayHave(read) ? computeBlake3(bytes) : undefined;
+      const blake3 = files?.mayHave(read) ? await this.#transfer.workers.blake3(bytes) : undefined;
       const known = blake3 && files?.find({ ...read, blake3 });
       const thereKey = known?.key ?? this.#keyOfFinished(finished, crc32c);
       if (thereKey !== undefined) this.#destination.giveBack(bytes.byteLength);

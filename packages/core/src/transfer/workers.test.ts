@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { silentLogger, workersOf } from '../contract/index.ts';
 import { blake3, crc32c } from '../format/checksum.ts';
-import { CHECKSUM_SERVICE } from '../workers/index.ts';
+import { CHECKSUM_SERVICE, preferredWorkerCount } from '../workers/index.ts';
 import { BufferPool } from './buffer-pool.ts';
 import { OrderedHash } from './ordered-hash.ts';
 import { Workers } from './workers.ts';
@@ -30,6 +30,7 @@ describe('Workers', () => {
     expect(workersOf(bytes)?.count).toBe(2);
     const found = await Promise.all(Array.from({ length: 5 }, () => workers.crc32c(bytes)));
     expect(found).toEqual(Array(5).fill(crc32c(bytes)));
+    expect(await workers.blake3(bytes)).toEqual(blake3(bytes));
     const hash = workers.startHash();
     await hash.update(bytes.subarray(0, 1000));
     await hash.update(bytes.subarray(1000));
@@ -38,14 +39,19 @@ describe('Workers', () => {
 
   test('small parts, and memory that is not shared, are hashed here', async () => {
     const { workers, bytes } = await started();
-    for (const own of [bytes.subarray(0, 100), new Uint8Array(MIB)])
+    for (const own of [bytes.subarray(0, 100), new Uint8Array(MIB)]) {
       expect(await workers.crc32c(own)).toBe(crc32c(own));
+      expect(await workers.blake3(own)).toEqual(blake3(own));
+    }
   });
 
   test('they do not start before they pay, and never if the setting is 0', async () => {
-    const workers = new Workers({ workers: -1 }, silentLogger);
+    const workers = new Workers({ workers: -1 }, silentLogger, 2);
+    open.push(workers);
+    await workers.expect(255 * MIB);
+    expect([workers.mayStart, workers.isRunning]).toEqual([true, false]);
     await workers.expect(MIB);
-    expect(workers.isRunning).toBe(false);
+    expect(workers.isRunning).toBe(true);
     const none = new Workers({ workers: 0 }, silentLogger);
     await none.expect(1024 * MIB);
     expect([none.mayStart, none.isRunning]).toEqual([false, false]);
@@ -63,6 +69,7 @@ describe('Workers', () => {
     expect(await workers.crc32c(bytes)).toBe(crc32c(bytes));
     await ended;
     expect(await workers.crc32c(bytes)).toBe(crc32c(bytes));
+    expect(await workers.blake3(bytes)).toEqual(blake3(bytes));
     expect(await hash.digest()).toBeUndefined();
     const hashAgain = async () => {
       const next = workers.startHash();
@@ -142,4 +149,14 @@ test('OrderedHash in a worker: parts in any order, and none after it does not pa
   pays = false;
   await ended.add(Promise.resolve({ bytes }));
   expect(await ended.digest()).toBeUndefined();
+});
+
+test.each([
+  [1, 0],
+  [2, 0],
+  [3, 2],
+  [9, 8],
+  [192, 8],
+])('with %d processors there are %d workers, unless the setting says otherwise', (processors, workers) => {
+  expect(preferredWorkerCount(processors)).toBe(workers);
 });

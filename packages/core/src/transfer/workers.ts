@@ -11,7 +11,7 @@ import {
   toCheckpointError,
   type WorkerCalls,
 } from '../contract/index.ts';
-import { type Blake3, crc32c, startBlake3 } from '../format/checksum.ts';
+import { type Blake3, blake3, crc32c, startBlake3 } from '../format/checksum.ts';
 import {
   CHECKSUM_SERVICE,
   type ChecksumAnswer,
@@ -55,9 +55,10 @@ export class Workers implements MemoryLender {
   #lastHash = 0;
   #isClosed = false;
 
-  constructor(settings: Pick<Settings, 'workers'>, logger: Logger) {
+  /** `preferredCount`: without the setting. Tests play other machines by it. */
+  constructor(settings: Pick<Settings, 'workers'>, logger: Logger, preferredCount = preferredWorkerCount()) {
     const isChosen = settings.workers !== -1;
-    this.#count = isChosen ? settings.workers : preferredWorkerCount();
+    this.#count = isChosen ? settings.workers : preferredCount;
     this.#startBytes = isChosen ? 1 : WORK_BYTES_MIN;
     this.#logger = logger;
   }
@@ -94,13 +95,12 @@ export class Workers implements MemoryLender {
 
   /** Bytes in memory of the pool. They stay as they are until it settles. */
   async crc32c(bytes: Uint8Array): Promise<number> {
-    const isForWorkers = bytes.byteLength >= PART_BYTES_MIN && bytes.buffer === this.#memory;
-    if (!isForWorkers || !this.#services) return crc32c(bytes);
-    try {
-      return (await this.#services.idlest.call({ crc32c: bytes })) as number;
-    } catch {
-      return crc32c(bytes); // the thread has ended
-    }
+    return ((await this.#elsewhere(bytes, { crc32c: bytes })) as number | undefined) ?? crc32c(bytes);
+  }
+
+  /** As `crc32c`. For files in parts there is `startHash`. */
+  async blake3(bytes: Uint8Array): Promise<Uint8Array> {
+    return ((await this.#elsewhere(bytes, { blake3: bytes })) as Uint8Array | undefined) ?? blake3(bytes);
   }
 
   startHash(): HashOfParts {
@@ -116,6 +116,13 @@ export class Workers implements MemoryLender {
     this.#services = undefined;
     this.#open?.close();
     this.#open = undefined;
+  }
+
+  /** `undefined`: compute it here. No thread has the memory, or it would take longer there. */
+  async #elsewhere(bytes: Uint8Array, request: ChecksumRequest): Promise<ChecksumAnswer> {
+    const isForWorkers = bytes.byteLength >= PART_BYTES_MIN && bytes.buffer === this.#memory;
+    if (!isForWorkers || !this.#services) return undefined;
+    return this.#services.idlest.call(request).catch(() => undefined); // the thread has ended
   }
 
   #tellWorkers(): void {

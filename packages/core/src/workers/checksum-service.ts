@@ -2,10 +2,11 @@
 
 import type { WorkerPort } from '../contract/transfer-workers.ts';
 import { serveCalls } from '../contract/worker-calls.ts';
-import { type Blake3, crc32c, startBlake3 } from '../format/checksum.ts';
+import { type Blake3, blake3, crc32c, startBlake3 } from '../format/checksum.ts';
 
 export type ChecksumRequest =
   | { readonly crc32c: Uint8Array }
+  | { readonly blake3: Uint8Array }
   /** `hash`: chosen by the caller, for all bytes of one file. */
   | { readonly hash: number; readonly bytes: Uint8Array }
   | { readonly digestOf: number }
@@ -23,6 +24,7 @@ export function serve(port: WorkerPort): void {
   };
   serveCalls<ChecksumRequest, ChecksumAnswer>(port, (request) => {
     if ('crc32c' in request) return crc32c(request.crc32c);
+    if ('blake3' in request) return blake3(request.blake3);
     if ('bytes' in request) {
       hashOf(request.hash).update(request.bytes);
       return undefined;

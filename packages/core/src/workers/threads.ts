@@ -31,8 +31,7 @@ const START_TIMEOUT_MS = 30_000;
  * worker: Node's thread pool and the system keep the second one busy, and a worker only adds work
  * (measured).
  */
-export function preferredWorkerCount(): number {
-  const processorCount = availableParallelism();
+export function preferredWorkerCount(processorCount = availableParallelism()): number {
   return processorCount < 3 ? 0 : Math.min(COUNT_MAX, processorCount - 1);
 }
 

@@ -329,7 +329,10 @@ function assertWithout(options: object, refused: readonly string[]): void {
 function copiedAlready(): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]() {
-      throw new CheckpointError('Unexpected', 'a stream that was copied before the save cannot be read again');
+      throw new CheckpointError(
+        'Unexpected',
+        'a stream that was copied before the save cannot be read again',
+      );
     },
   };
 }

@@ -19,13 +19,7 @@ import type { StoreFact } from '../../contract/object-store.ts';
 import type { SweepResult } from '../../contract/retention.ts';
 import { decodeRecord, parseLeaseKey } from '../../format/index.ts';
 import { allCheckpoints } from '../../plan/state.ts';
-import {
-  isLongOver,
-  type ListedObject,
-  mayBeLongOver,
-  planSweep,
-  type SweepPlan,
-} from '../../plan/sweep.ts';
+import { isLongOver, type ListedObject, mayBeLongOver, planSweep, type SweepPlan } from '../../plan/sweep.ts';
 import type { Head } from '../catalog/index.ts';
 import { objectTimeMs } from '../read/index.ts';
 import { getOrNull, isUnreadable, withDeadline } from '../records/index.ts';
