@@ -230,7 +230,7 @@ const STORIES: Readonly<Record<string, Story>> = {
     args: ({ uri }) => ['fsck', uri, '--rebuild-catalog', '--apply'],
     kind: 'rebuild',
     // Entry 1 is only the mark. The entry is numbered by the time.
-    at: (request) => recordIn('catalog')(request) && !/catalog\/0+1\.json/.test(request.body),
+    at: (request) => recordIn('catalog')(request) && !/catalog\/0+1\.json/.test(String(request.body)),
     stderr: /^holdfast: interrupted; catalog\/\d+\.json is there\n {2}there is a catalog again; /m,
     unknown: AGAIN,
   },

@@ -170,6 +170,6 @@ describeInBrowser('the page of a version', (browser) => {
     await using manager = await openCheckpointManager(uri);
     const log = await manager.admin.log({ limit: 3 });
     expect(log.map(({ kind }) => kind)).toEqual(['rollback', 'annotate', 'pin']);
-    expect(String((await manager.latest())?.id.version)).toBe('1');
+    expect(String((await manager.latest())?.version)).toBe('1');
   });
 });

@@ -101,7 +101,7 @@ describe('--log json', () => {
     expect(code).toBe(0);
     expect(lines).toContainEqual({
       level: 'info',
-      message: expect.stringMatching(/^Unavailable: no connection; try 2 in \d+ ms$/),
+      message: expect.stringMatching(/^list catalog\/: Unavailable: no connection; try 2 in \d+ ms$/),
     });
     expect(lines).toContainEqual({
       level: 'warn',

@@ -8,7 +8,6 @@ test('the first repeat is told at once, then one every ten seconds; --verbose he
   const tell = repeatNotes(clock, {
     note: (text) => told.push(`note ${text}`),
     detail: (text) => told.push(`detail ${text}`),
-    warn: (text) => told.push(`warn ${text}`),
   });
   tell('no connection');
   await clock.advance(9_999);

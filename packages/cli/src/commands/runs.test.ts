@@ -130,8 +130,8 @@ describe('runs', () => {
     const place = `${uri}/other/kept`;
     onTestFinished(() => rm(join(root, 'other'), { recursive: true }));
     expect((await cli('gc', place, '--keep', '1', '--grace', '1h', '--apply', '--force')).code).toBe(0);
-    expect((await cli('runs', place)).stdout).toMatch(/ {2}1 \+2 retiring {2}/);
-    expect((await asJson('runs', place)).runs).toMatchObject([{ retained: 1, retiring: 2, quarantined: 0 }]);
+    expect((await cli('runs', place)).stdout).toMatch(/ {2}2 \+1 retiring {2}/);
+    expect((await asJson('runs', place)).runs).toMatchObject([{ retained: 2, retiring: 1, quarantined: 0 }]);
   });
 
   test('--max-age: status 1, and the late runs are named', async () => {
