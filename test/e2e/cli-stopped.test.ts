@@ -133,13 +133,15 @@ const checksumOf = (text: string) => ({ crc32c: crc32c(Buffer.from(text)) });
 
 interface Story {
   readonly args: (run: Run) => readonly string[];
-  /** Of the transaction that decides, or a word for the record. */
+  /** The kind of the transaction that decides, or a word for the record. */
   readonly kind: string;
   /** Selects the deciding request. Default: the one with the transaction of that kind. */
   readonly at?: (request: SeenRequest) => boolean;
   /** Output if the request took effect. */
   readonly stdout?: RegExp;
   readonly stderr?: RegExp;
+  /** Output in any case. */
+  readonly printed?: RegExp;
   /** Output if the store shows no effect. */
   readonly unknown: RegExp;
   readonly prepare?: (run: Run) => Promise<unknown>;
@@ -250,6 +252,7 @@ const STORIES: Readonly<Record<string, Story>> = {
   watch: {
     args: ({ uri }) => ['watch', files.path('watched'), uri, '--complete-when', 'rename', '--once'],
     kind: 'commit',
+    printed: /^watched {2}1 directory {3}0 versions saved\n$/,
     stderr:
       /^holdfast: \S+watched\/step-3: interrupted; version 3 is committed\n {2}run it again to continue$/m,
     unknown: /^ {2}`holdfast commit \S+ --version 3` finishes it$/m,
@@ -270,13 +273,13 @@ const STORIES: Readonly<Record<string, Story>> = {
 };
 
 describe.each(Object.entries(STORIES))('%s', (_, story) => {
-  const { args, kind, at = decision(kind), stdout, stderr, unknown, prepare } = story;
+  const { args, kind, at = decision(kind), stdout, stderr, unknown, prepare, printed = /^$/ } = story;
 
   test('SIGINT while its decision is on its way, with effect: that it took effect', async () => {
     const run = await savedRun(1, 2);
     await prepare?.(run);
     const ended = await run.stopped(args(run), { at, effect: 'with' });
-    expect(ended.stdout).toMatch(stdout ?? /^$/);
+    expect(ended.stdout).toMatch(stdout ?? printed);
     expect(ended.stderr).toMatch(stderr ?? /ending cleanly/);
     expect(ended.code).toBe(stdout ? 0 : 130);
   });
@@ -286,7 +289,7 @@ describe.each(Object.entries(STORIES))('%s', (_, story) => {
     await prepare?.(run);
     const stop = { at, effect: 'without', signal: 'SIGTERM' } as const;
     const ended = await run.stopped(args(run), stop);
-    expect(ended.stdout).toMatch(kind === 'retire' ? /^/ : /^$/);
+    expect(ended.stdout).toMatch(kind === 'retire' ? /^/ : printed);
     expect(ended.stderr).toMatch(unknown);
     expect(ended.stderr).toMatch(/ hf1-\S+` prints the outcome\n {2}\(OutcomeUnknown, exit 75\)\n$/);
     expect(ended.code).toBe(75);

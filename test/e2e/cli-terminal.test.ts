@@ -156,9 +156,10 @@ describe('--log json', () => {
     const words = [...HOLDFAST, 'save', place.path('ckpt'), place.uri, '--version', '3', '--log=json'];
     const unsaid = await run(['bash', '-c', `${quoted(words)} --quiet >/dev/full --json`]);
     expect(unsaid.code).toBe(1);
-    expect(linesOf(unsaid.stderr)).toMatchObject([
-      { level: 'error', message: expect.stringMatching(/^standard output cannot be written: ENOSPC/) },
-    ]);
+    expect(linesOf(unsaid.stderr).at(-1)).toMatchObject({
+      level: 'error',
+      message: expect.stringMatching(/^standard output cannot be written: ENOSPC/),
+    });
   });
 });
 

@@ -108,7 +108,7 @@ describeInBrowser('the agent', (browser) => {
     const waiting: ((view: AgentView) => void)[] = [];
     const askAgent = () => new Promise<AgentView>((resolve) => waiting.push(resolve));
     const answer = async (view: AgentView) => {
-      await expect.poll(() => waiting.length).toBeGreaterThan(0);
+      await expect.poll(() => waiting.length, { timeout: 20_000 }).toBeGreaterThan(0);
       waiting.shift()?.(view);
     };
     const { url } = await serve(browser(), [], { askAgent });

@@ -34,7 +34,9 @@ export function aheadOf({ storeTimeMs, asOfMs }: Run): number {
   return storeTimeMs === null || asOfMs === null ? 0 : storeTimeMs - asOfMs;
 }
 
-/** By the server's clock. A small difference may be that of a slow request, and changes no order. */
+/**
+ * By the server's clock. A small difference may be that of a slow request, and changes no order.
+ */
 function commitTimeMs(run: Run): number | null {
   const aheadMs = aheadOf(run);
   return run.latest && run.latest.committedAtMs - (clocksDiffer(aheadMs) ? aheadMs : 0);

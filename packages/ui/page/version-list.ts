@@ -24,7 +24,7 @@ const FILTER_NAMES: Readonly<Record<VersionFilter, string>> = {
 
 export interface VersionListProps {
   readonly uri: string;
-  /** Of the run; `null` until the whole run is read. */
+  /** That of the run; `null` until the whole run is read. */
   readonly revision: string | null;
   /** The store's clock minus the server's. */
   readonly aheadMs: number;

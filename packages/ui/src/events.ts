@@ -11,7 +11,7 @@ import { eventRow, originOf } from './rows.ts';
 export const EVENTS_MAX = 200;
 
 interface Known {
-  /** Of the newest decision that is known. */
+  /** The number of the newest decision that is known. */
   readonly seq: number;
   readonly view: EventsView;
 }

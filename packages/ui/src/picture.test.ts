@@ -42,7 +42,7 @@ test('the best of each rule: live versions with the metric, best first', () => {
   expect(metricNamesOf(ROWS)).toEqual(['auc', 'loss']);
 });
 
-test('of many versions some hundred are points, among them those that stand out', () => {
+test('a picture of many versions has some hundred points, among them those that stand out', () => {
   const rows = Array.from({ length: 10_000 }, (_, index) =>
     commit(index + 1, index, {
       epoch: index < 5001 ? 1 : 2,

@@ -3,7 +3,7 @@ import type { Call, Command, CommandResult } from '../command.ts';
 import type { Exporter, ExporterOptions } from '../exporter/exporter.ts';
 import { printable } from '../format.ts';
 import { flag, value } from '../option.ts';
-import { concurrency, takePlaces } from '../runs/places.ts';
+import { runsAtOnce, takePlaces } from '../runs/places.ts';
 import { usageError } from '../usage-error.ts';
 import { durationBetween, parseWhole } from '../values.ts';
 
@@ -43,7 +43,7 @@ export const exporter: Command = {
     'docs/monitoring.md lists the metrics, and has alert rules and a dashboard.',
   endsQuietly: true,
   operands: 'URI [URI...]',
-  options: [port, interval, runsMax, orphansEvery, once, concurrency],
+  options: [port, interval, runsMax, orphansEvery, once, runsAtOnce],
   examples: [
     'holdfast exporter s3://bucket/team --port 9432',
     'holdfast exporter "file://$PWD" --once > metrics.prom',
@@ -76,7 +76,7 @@ async function openExporter(call: Call, uris: readonly string[]): Promise<Export
     intervalMs: call.get(interval) ?? INTERVAL_MS,
     runsMax: call.get(runsMax) ?? RUNS_MAX,
     programVersion: call.programVersion,
-    fleet: { env: call.env, concurrency: call.get(concurrency), findVerification: true, listSaves: true },
+    fleet: { env: call.env, concurrency: call.get(runsAtOnce), findVerification: true, listSaves: true },
     clock: call.clock,
     onChange: (uri, problem) =>
       problem === null

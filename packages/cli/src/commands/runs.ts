@@ -7,7 +7,7 @@ import { formatPlural, formatRoughDuration, formatTime, printable } from '../for
 import { JsonRows, jsonTime } from '../json.ts';
 import { LOOK_TIMEOUT_MS } from '../open-run.ts';
 import { flag, value, valueList } from '../option.ts';
-import { concurrency, takePlaces } from '../runs/places.ts';
+import { runsAtOnce, takePlaces } from '../runs/places.ts';
 import { type Prices, parsePrices } from '../runs/prices.ts';
 import { jsonRun } from '../runs/runs-json.ts';
 import { runsLines } from '../runs/runs-text.ts';
@@ -55,7 +55,7 @@ export const runs: Command = {
     'ATTEMPTS and FENCES are those of the last day. Ages are by the clock of the store.\n' +
     '--max-age: exit status 1 if the latest checkpoint of a run is older, or if that is not known.',
   operands: 'URI [URI...]',
-  options: [maxAge, state, name, sort, saves, prices, watch, interval, concurrency],
+  options: [maxAge, state, name, sort, saves, prices, watch, interval, runsAtOnce],
   examples: [
     'holdfast runs "file://$PWD" --sort age',
     'holdfast runs s3://bucket/team s3://bucket/other --max-age 2h --json',
@@ -116,7 +116,7 @@ async function findRuns(call: Call, { uris }: Request): Promise<RunSummary[]> {
     signal: call.signal,
     env: call.env,
     clock: call.clock,
-    concurrency: call.get(concurrency),
+    concurrency: call.get(runsAtOnce),
     runTimeoutMs: LOOK_TIMEOUT_MS,
     findVerification: true,
     listSaves: call.get(saves),

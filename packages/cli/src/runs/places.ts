@@ -4,7 +4,7 @@ import { value } from '../option.ts';
 import { usageError } from '../usage-error.ts';
 import { parseWhole } from '../values.ts';
 
-export const concurrency = value(
+export const runsAtOnce = value(
   '--concurrency <n>',
   'runs of one place that are read at a time; default 32',
   parseWhole(1, 256),
