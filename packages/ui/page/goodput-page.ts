@@ -65,6 +65,12 @@ function factsOf(view: GoodputView): [string, ComponentChildren][] {
         ? 'none: there was no interruption'
         : `at most ${duration(view.lostAtMostMs)} at ${plural(view.interruptionCount, 'interruption')}`,
     ],
+    [
+      'Work saved by checkpoints',
+      view.savedAtLeastMs === 0
+        ? 'none yet: no new attempt has begun with one'
+        : `at least ${duration(view.savedAtLeastMs)}: without them each new attempt would begin anew`,
+    ],
     ['Left behind by rollbacks', duration(view.rolledBackMs)],
     ['Restores (UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME)', 'unknown: the store does not record it'],
   ];

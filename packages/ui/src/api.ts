@@ -325,6 +325,8 @@ export interface GoodputView {
   /** Newest first, at most 200. */
   readonly interruptions: readonly Interruption[];
   readonly lostAtMostMs: number;
+  /** What new attempts did not have to repeat, because they began with a checkpoint. */
+  readonly savedAtLeastMs: number;
   /** Time between commits that rollbacks left behind. */
   readonly rolledBackMs: number;
   /** Median from the state's time, by the writers' clocks, to the commit, by the store's clock. */

@@ -42,6 +42,7 @@ export function goodputOf(
     interruptionCount: interruptions.length,
     interruptions: interruptions.slice(-INTERRUPTIONS_MAX).reverse(),
     lostAtMostMs: interruptions.reduce((sum, { lostAtMostMs }) => sum + lostAtMostMs, 0),
+    savedAtLeastMs: savedAtLeastMs(interruptions, ascending[0]?.committedAtMs ?? 0),
     rolledBackMs: rolledBackMs(ascending),
     timeToCommitMs: median(timeToCommitMs),
     timeToCommitCount: timeToCommitMs.length,
@@ -64,6 +65,16 @@ function interruptionOf(before: VersionRow, after: VersionRow, startMs: number |
     nextCommitMs: nextMs,
     lostAtMostMs: (isStartKnown ? startMs : nextMs) - lastMs,
   };
+}
+
+/**
+ * Without checkpoints, each new attempt would begin anew. It has instead the time from the first
+ * commit to the last one before it. The work before the first commit is not known.
+ */
+function savedAtLeastMs(interruptions: readonly Interruption[], firstCommitMs: number): number {
+  return interruptions
+    .filter(({ kind }) => kind === 'takeover')
+    .reduce((sum, { lastCommitMs }) => sum + lastCommitMs - firstCommitMs, 0);
 }
 
 /** Work that rollbacks left behind: between the commits of each attempt's versions on that path. */
