@@ -271,6 +271,7 @@ describeInBrowser('the page of a run, with data made by hand', (browser) => {
     expect(await page.locator('dd', { hasText: /^at most/ }).textContent()).toBe(
       'at most 10 min at 1 interruption',
     );
+    expect(await page.locator('dd', { hasText: /^at least/ }).textContent()).toMatch(/^at least 40 min: /);
     await page.getByLabel('Seconds that a save blocks training').fill('60');
     // √(2 · 1 min · 100 min) is 14.1 min. It costs 7.1 min of saves and as much of losses.
     await page
