@@ -1,6 +1,7 @@
 /**
- * Mistakes planted into the engine's handling of catalog pages; see engine-mutants.ts. Mistakes
- * that need a sweep between a page and its entry have their own tests: test/manager/pages.test.ts.
+ * Mistakes planted into the engine's handling of catalog pages; see engine-mutants.ts. Those that
+ * the simulation does not find in thousands of schedules have their own tests:
+ * test/manager/pages.test.ts.
  */
 
 import type { EngineMutant } from './mutant.ts';
@@ -44,5 +45,18 @@ export const PAGE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     find: 'const asked = await run.catalog.ask(({ state }) => allCheckpoints(state), signal, head);',
     replace: 'const asked = { answer: head.state.checkpoints, head };',
     seed: FIRST_PAGING_SEED,
+  },
+  'a sweep takes a page before its entry is there': {
+    file: 'plan/sweep.ts',
+    find: 'if (pageSeq <= seq) garbage.push(page);',
+    replace: 'if (true) garbage.push(page);',
+    seed: FIRST_PAGING_SEED + 360,
+  },
+  'a page is used for a second number': {
+    file: 'manager/catalog/sending.ts',
+    find: 'return closePages(decision.state, open, { runId: this.#runId, seq, entryCheckpointsMax });',
+    replace:
+      'this.firstSeq ??= seq;\n    return closePages(decision.state, open, { runId: this.#runId, seq: this.firstSeq, entryCheckpointsMax });',
+    seed: FIRST_PAGING_SEED + 11,
   },
 };
