@@ -329,6 +329,22 @@ test('a rank that never delivers is named, and strands no other', async () => {
   });
 });
 
+test('a rank that never delivers is named, also if the upload took most of the time', async () => {
+  await using agent = await TestAgent.start();
+  const run = newRun();
+  plans.set(
+    run,
+    scriptedFaults({ fault: refuse('Unavailable'), operation: 'create', key: /model\.bin$/, times: 5 }),
+  );
+  const trainer = await agent.trainer(run, { count: 2 });
+  const { body } = await trainer.begin(1, { timeoutMs: 6000 });
+  expect(await trainer.ended(body.saveId as string)).toMatchObject({
+    state: 'incomplete',
+    missingWriters: [1],
+    error: { code: 'Incomplete', retryable: true },
+  });
+});
+
 test.each([FAULTS.stall, refuse('Unavailable')])(
   'the store does not answer the commit: no rank waits longer than its save may take (%o)',
   async (fault) => {

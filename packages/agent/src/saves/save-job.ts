@@ -18,7 +18,7 @@ import { ofFormerRun } from '../former-run.ts';
 import { problemOf } from '../problem.ts';
 import type { SaveCommit } from '../staging/stage.ts';
 import type { OpenedSources } from './open-sources.ts';
-import { settle } from './settle.ts';
+import { lookOnce, settle } from './settle.ts';
 
 export type SaveState = SaveView['state'];
 export type SaveGoal = 'staged' | 'delivered' | 'committed';
@@ -366,7 +366,9 @@ export class SaveJob {
       return;
     }
     const { version } = this.facts;
-    const settled = await settle(manager, failure, { version, signal: this.#stop.signal });
+    const settled = this.#overdue
+      ? await lookOnce(manager, failure, version)
+      : await settle(manager, failure, { version, signal: this.#stop.signal });
     if (settled.id) await this.#committed(settled.id, 0);
     else if (!this.#isLeftToNext) await this.#endWith(settled.error);
   }

@@ -1,6 +1,6 @@
 import { CheckpointError, type Clock, type RecoverResult, systemClock } from '@holdfast/core';
 import { expect, test } from 'vitest';
-import { settle } from './settle.ts';
+import { lookOnce, settle } from './settle.ts';
 
 const ID = { lineage: 1, epoch: 2, version: 7n };
 const LOST = new CheckpointError('OutcomeUnknown', 'no answer', { context: { token: 'T' } });
@@ -82,4 +82,12 @@ test('the store refuses to answer', async () => {
 test('an error without a token', async () => {
   const error = new CheckpointError('OutcomeUnknown', 'no token');
   expect(await settle({} as never, error, { version: 7n, signal: stopped.signal })).toEqual({ error });
+});
+
+test('a save whose time is over ends as one look says', async () => {
+  const missing = new CheckpointError('Incomplete', 'writer 1 has not delivered');
+  const looked = (commit: () => Promise<unknown>) => lookOnce({ commit } as never, LOST, 7n);
+  expect(await looked(async () => ({ id: ID }))).toEqual({ id: ID });
+  expect(await looked(() => Promise.reject(missing))).toEqual({ error: missing });
+  expect(await looked(() => Promise.reject(DOWN))).toEqual({ error: LOST });
 });

@@ -3,6 +3,7 @@
 import {
   CheckpointError,
   type CheckpointId,
+  isCheckpointError,
   type RunManager,
   systemClock,
   toCheckpointError,
@@ -11,6 +12,8 @@ import {
 /** The store has not answered for a while already; it gets this long again. */
 const SETTLE_TIMEOUT_MS = 10 * 60_000;
 const PAUSE_MS = 5000;
+/** A save whose time is over takes this much longer to learn how it ended. */
+const LOOK_TIMEOUT_MS = 5000;
 
 export type Settled =
   | { readonly id: CheckpointId; readonly error?: undefined }
@@ -46,5 +49,22 @@ export async function settle(
       if (status === 'permanent' || signal?.aborted || clock.monotonicMs() >= untilMs) return { error };
       await clock.sleep(PAUSE_MS, signal).catch(() => undefined);
     }
+  }
+}
+
+/**
+ * For a save whose time is over: one look, which commits it if nothing is missing. `Incomplete`
+ * names the missing writers. Otherwise `error` is returned as it is: the outcome stays unknown.
+ */
+export async function lookOnce(
+  manager: Pick<RunManager, 'commit'>,
+  error: CheckpointError,
+  version: bigint,
+): Promise<Settled> {
+  const signal = AbortSignal.timeout(LOOK_TIMEOUT_MS);
+  try {
+    return { id: (await manager.commit({ version, timeoutMs: 0, signal })).id };
+  } catch (failure) {
+    return { error: isCheckpointError(failure, 'Incomplete') ? failure : error };
   }
 }
