@@ -1,9 +1,13 @@
 /** Saves and restores whose bytes are hashed, sent and received by transfer workers. */
 
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, request as forward } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { createCheckpointManager, type RunManager } from '@holdfast/core';
@@ -23,10 +27,13 @@ const bytes = (length: number, seed: number) =>
   filledBytes(length, (index) => index * 31 + seed * 17 + (index >> 8));
 const FILES = { large: bytes(23 * MIB + 5, 1), small: bytes(300_000, 2), empty: bytes(0, 3) };
 
-async function managerOf({ uri, env }: Pick<TestBucket, 'uri' | 'env'>): Promise<RunManager> {
+async function managerOf(
+  { uri, env }: Pick<TestBucket, 'uri' | 'env'>,
+  settings: { hedgeDelayMsMin?: number } = {},
+): Promise<RunManager> {
   const store = await openStore(uri, env);
   onTestFinished(() => store.close());
-  return createCheckpointManager({ store, settings: SETTINGS });
+  return createCheckpointManager({ store, settings: { ...SETTINGS, ...settings } });
 }
 
 /** Tells which modules the workers have loaded so far. */
@@ -67,6 +74,61 @@ for (const cloud of CLOUDS) {
     );
   });
 }
+
+/** Forwards to the endpoint. The first reply to `GET` with this `Range` begins after `delayMs`. */
+async function startSlowProxy(endpoint: string, range: string, delayMs: number) {
+  const { hostname, port } = new URL(endpoint);
+  /** Whether the client waited for each reply to such a `GET`. */
+  const replies: ('sent' | 'left' | 'under way')[] = [];
+  const server = createServer((request, response) => {
+    const { method, url: path, headers } = request;
+    const isCounted = method === 'GET' && headers.range === range;
+    const number = isCounted ? replies.push('under way') - 1 : -1;
+    response.on('close', () => {
+      if (isCounted) replies[number] = response.writableFinished ? 'sent' : 'left';
+    });
+    const forwarded = forward({ hostname, port, method, path, headers }, async (reply) => {
+      if (number === 0) await sleep(delayMs, undefined, { ref: false });
+      response.writeHead(reply.statusCode ?? 502, reply.headers);
+      reply.pipe(response);
+    });
+    forwarded.on('error', () => response.destroy());
+    request.pipe(forwarded);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, replies };
+}
+
+describeOnMinio('transfer workers before a server that is slow once', {}, (server) => {
+  test(
+    'the slow read is sent a second time, into other memory, and left',
+    async () => {
+      const bucket = await server().newBucket();
+      const large = bytes(60 * MIB, 7);
+      await using writer = await managerOf(bucket);
+      await writer.save({ version: 1, buffers: { large } });
+      const range = `bytes=${45 * MIB}-${50 * MIB - 1}`;
+      const proxy = await startSlowProxy(bucket.endpoint!, range, 60_000);
+      const services = await watchServices();
+      const uri = new URL(bucket.uri);
+      uri.searchParams.set('endpoint', proxy.endpoint);
+      const settings = { hedgeDelayMsMin: 500 };
+      await using reader = await managerOf({ uri: String(uri), env: bucket.env }, settings);
+      const found = new Uint8Array(large.length);
+      const startMs = performance.now();
+      await reader.restore({ version: 1, to: { large: found } });
+      expect(performance.now() - startMs).toBeLessThan(30_000);
+      expect(Buffer.compare(found, large)).toBe(0);
+      await vi.waitFor(() => expect(proxy.replies).toEqual(['left', 'sent']));
+      expect(services()).toEqual(['checksum-service', 'http-service']);
+    },
+    TIMEOUT_MS,
+  );
+});
 
 describeOnMinio('transfer workers over TLS', { tls: true }, (server) => {
   test(

@@ -37,9 +37,16 @@ describe('gc', () => {
     expect(await payloads(place)).toBe(6);
     const listed = await holdfast(['list', place.uri]);
     expect(listed.stdout).toMatch(/\n4 versions · 1.1 MiB, 781 KiB stored\n$/);
-    const collected = await holdfast(['gc', place.uri, '--keep', '1', '--grace', '0', '--apply', '--force']);
+    const gc = ['gc', place.uri, '--keep', '1', '--grace', '0', '--apply', '--force'];
+    const unnamed = await holdfast([...gc, '--reason', ' ']);
+    expect(unnamed.stderr).toContain('1 to 1000 characters, not only spaces');
+    expect(unnamed.code).toBe(2);
+    const collected = await holdfast([...gc, '--reason', 'the disk is full']);
     expect(collected.stdout).toMatch(/^collected {2,}retired 2, removed 2, deleted \d+ objects, /);
     expect(collected.code).toBe(0);
+    const log = await holdfast(['log', place.uri]);
+    expect(log.stdout).toContain('the disk is full (no rule keeps it: newest 1');
+    expect(log.stdout).toContain('the disk is full (its grace is over)');
     expect(await payloads(place)).toBe(3);
     expect((await holdfast(['restore', place.uri, place.path('out')])).code).toBe(0);
     expect(await contentOf(place.path('out'))).toEqual(await contentOf(place.path('ckpt')));

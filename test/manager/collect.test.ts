@@ -84,6 +84,27 @@ describe('collect', () => {
     ]);
   });
 
+  test('a reason that is given stands in the log before that of the rules, cut to its longest', async () => {
+    const run = await runOf([1, 2, 3]);
+    await using manager = run.open();
+    const entries = entryCount(run);
+    for (const reason of ['', ' ', 'x'.repeat(1001), '\ud800', 7 as never])
+      await expect(
+        manager.admin.collect({ policy: AT_ONCE, force: true, reason }),
+        JSON.stringify(reason).slice(0, 20),
+      ).rejects.toMatchObject({
+        code: 'InvalidArgument',
+        message: expect.stringContaining('1 to 1000 characters, not only spaces'),
+      });
+    expect(entryCount(run)).toBe(entries);
+    await manager.admin.collect({ policy: { keepLast: 2, graceMs: 0 }, reason: 'the disk is full' });
+    await manager.admin.collect({ policy: AT_ONCE, force: true, reason: 'x'.repeat(1000) });
+    const [longest, , removed, retired] = await manager.admin.log({ limit: 4 });
+    expect(retired?.reason).toBe('the disk is full (no rule keeps it: newest 2)');
+    expect(removed?.reason).toBe('the disk is full (its grace is over)');
+    expect(longest?.reason).toBe(`${'x'.repeat(999)}…`);
+  });
+
   test('a second call has nothing to do, and writes nothing', async () => {
     const run = await runOf([1, 2]);
     await using manager = run.open();

@@ -136,6 +136,21 @@ describe('what the catalog learns', () => {
     expect((await manager.latest())?.version).toBe(3n);
   });
 
+  test.each(['', 'x'])(
+    'a damaged file whose long name is cut anywhere in the log is quarantined (%s)',
+    async (start) => {
+      const { bucket, manager } = await savedRun();
+      const name = `${start}${'a'.repeat(240)}/${'b'.repeat(160)}/${'\u{1F600}'.repeat(60)}/${'\u{1F600}'.repeat(60)}`;
+      await manager.save({ version: 3, buffers: { [name]: bytes(100) } });
+      const key = bucket.keys().find((each) => each.includes('\u{1F600}')) ?? '';
+      bucket.remove(key);
+      expect(await manager.admin.verify({ quarantine: true })).toMatchObject({
+        recorded: 'quarantined',
+        latest: 2n,
+      });
+    },
+  );
+
   test('an older one that is quarantined leaves the latest alone; the last one leaves none', async () => {
     const { bucket, manager } = await savedRun();
     for (const version of [1, 2]) bucket.remove(keyOf(bucket, version, '/b'));

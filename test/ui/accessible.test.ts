@@ -94,7 +94,9 @@ describeInBrowser('for everyone', (browser) => {
       await page.getByRole('link', { name: 'run', exact: true }).click();
       await total(page, '11 versions');
       await page.getByText('The attempts as a table').click();
-      await page.getByRole('form', { name: 'Apply the rules' }).getByRole('button').click();
+      const rules = page.getByRole('form', { name: 'Apply the rules' });
+      await rules.getByLabel('Reason').fill('why');
+      await rules.getByRole('button').click();
       await page.getByRole('button', { name: 'Carry out' }).waitFor();
       expect(await faults(page)).toEqual([]);
       await page.locator('.spacer a', { hasText: /^900$/ }).click();

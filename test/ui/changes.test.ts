@@ -69,6 +69,7 @@ describeInBrowser('changes', (browser) => {
     const { page } = await openPage(browser(), url);
     await total(page, '4 versions');
     const form = page.getByRole('form', { name: 'Apply the rules' });
+    await form.getByLabel('Reason').fill('the disk is full');
     await form.getByRole('button', { name: 'Plan' }).click();
     await form.getByRole('alert').getByText('the rules drop more than half of the run').waitFor();
     await run.admin.setRetention({ keepLast: 3 });
@@ -77,7 +78,10 @@ describeInBrowser('changes', (browser) => {
     expect((await newest(uri)).kind).toBe('policy');
     await form.getByRole('button', { name: 'Carry out' }).click();
     await form.getByText('1 retired, 0 removed.').waitFor();
-    expect((await newest(uri)).kind).toBe('retire');
+    expect(await newest(uri)).toMatchObject({
+      kind: 'retire',
+      reason: expect.stringMatching(/^the disk is full \(no rule keeps it: .*\)$/),
+    });
     expect((await run.list()).map(({ version, state }) => `${version} ${state}`)).toEqual([
       ...['4 live', '3 live', '2 live', '1 retiring'],
     ]);

@@ -76,7 +76,7 @@ export function RunPage({ uri, mayChange }: { uri: string; mayChange: boolean })
         ? h(ChangeForm, {
             title: 'Apply the rules',
             request: { uri, action: 'retire' },
-            fields: [],
+            fields: [['reason', 'Reason']],
             onDone: reload,
           })
         : null,

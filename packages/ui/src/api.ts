@@ -376,7 +376,6 @@ export interface ChangeRequest {
   /** Not for `retire`. */
   readonly version?: string;
   readonly lineage?: number;
-  /** Not for `retire`: the rules are its reason. */
   readonly reason?: string;
   /** Only for `annotate`. */
   readonly name?: string;

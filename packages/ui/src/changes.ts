@@ -84,14 +84,14 @@ const PLANS: Readonly<Record<Action, (look: Look, request: ChangeRequest) => Pla
       },
     };
   },
-  retire: ({ view: { retention }, rows }) => {
+  retire: ({ view: { retention }, rows }, request) => {
     if ('code' in retention) throw errorOf(retention);
     if (retention.needsForce)
       throw new CheckpointError(
         'Conflict',
         'the rules drop more than half of the run: use holdfast gc --force',
       );
-    return retirePlan(retention, rows);
+    return retirePlan(retention, rows, textOf(request, 'reason'));
   },
   rollback: ({ rows }, request) => {
     const row = rowOf(rows, request);
@@ -112,7 +112,7 @@ const PLANS: Readonly<Record<Action, (look: Look, request: ChangeRequest) => Pla
   },
 };
 
-function retirePlan(retention: RetentionView, rows: readonly VersionRow[]): Planned {
+function retirePlan(retention: RetentionView, rows: readonly VersionRow[], reason: string): Planned {
   const [retire, remove] = (['retire', 'remove'] as const).map((verdict) =>
     rows.filter((row) => row.verdict === verdict),
   ) as [VersionRow[], VersionRow[]];
@@ -124,9 +124,10 @@ function retirePlan(retention: RetentionView, rows: readonly VersionRow[]): Plan
       ...(isAtOnce ? ['They have no grace, so they are removed for good at once.'] : []),
       `Remove for good, because their grace is over: ${namesText(remove)}.`,
       'Objects that belong to no version are deleted too.',
+      `Reason: ${reason}`,
     ],
     run: async ({ admin }, signal) => {
-      const result = await admin.collect({ signal });
+      const result = await admin.collect({ reason, signal });
       return collectedText(result, retire, isAtOnce ? [...retire, ...remove] : remove);
     },
   };

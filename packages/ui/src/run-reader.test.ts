@@ -40,7 +40,7 @@ async function makeRun(rules: RetentionPolicy): Promise<MadeRun> {
 /** The lines of the plan, and what its confirmation resolves or rejects with. */
 async function plan(reader: RunReader, request: Partial<ChangeRequest>) {
   const { signal } = new AbortController();
-  const asked = { uri: URI, action: 'retire', ...request } as ChangeRequest;
+  const asked = { uri: URI, action: 'retire', reason: 'tidy', ...request } as ChangeRequest;
   const planned = await change(reader, asked, signal);
   if (!('digest' in planned)) throw new Error('it was carried out without a confirmation');
   const confirm = () => change(reader, { ...asked, confirm: planned.digest }, signal);

@@ -109,13 +109,13 @@ class Directories(RealAgentCase):
 
     def test_a_directory_that_is_to_be_removed_stays_if_it_has_changed(self) -> None:
         made = self.checkpoints(remove_local=True)
-        for version in range(1, 6):
-            self.write(made, version, "saved")
-            os.mkdir(os.path.join(made.path(version), "empty"))
-            made.save(version)
-            # The next call may remove it.
-            self.change(made, version)
         with self.assertLogs("holdfast", "WARNING") as logged:
+            for version in range(1, 6):
+                self.write(made, version, "saved")
+                os.mkdir(os.path.join(made.path(version), "empty"))
+                made.save(version)
+                # The next call may remove it, or say why it stays.
+                self.change(made, version)
             made.finish()
         left = sorted(name for name in os.listdir(self.directory) if name.startswith("step-"))
         self.assertEqual(left, ["step-2", "step-3", "step-4"])

@@ -1,9 +1,4 @@
-import type {
-  RetentionCalls,
-  RetentionOptions,
-  RetentionPlan,
-  RetentionPolicy,
-} from '@holdfast/core/contract';
+import type { CollectOptions, RetentionCalls, RetentionPlan, RetentionPolicy } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { type Ask, confirm, requirePerson } from '../confirm.ts';
 import { collectText } from '../gc/collect-text.ts';
@@ -11,7 +6,7 @@ import { collectJson, planJson } from '../gc/gc-json.ts';
 import { explainText, planText } from '../gc/plan-text.ts';
 import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
-import { flag } from '../option.ts';
+import { flag, value } from '../option.ts';
 import { type GivenRetention, givenRetention, RETENTION_OPTIONS } from '../retention-options.ts';
 import { plainStyle } from '../style.ts';
 import { usageError } from '../usage-error.ts';
@@ -21,6 +16,8 @@ const plan = flag('--plan', 'show what would be done, and change nothing');
 const explain = flag('--explain', 'as --plan, for each version with the reasons');
 const apply = flag('--apply', 'do it without asking');
 const force = flag('--force', "continue although this drops more than half of the run's bytes");
+
+const reason = value('--reason <text>', 'why, for the log of the run', (text) => text);
 
 const OTHERWISE = 'pass --apply to do it, or --plan to see first what would be done';
 
@@ -33,7 +30,7 @@ export const gc: Command = {
     'rules say. Without a rule here, the rules of the run apply, which `save` sets.\n' +
     'On a terminal it shows the plan and asks. Elsewhere it needs --apply.',
   operands: 'URI',
-  options: [...RETENTION_OPTIONS, plan, explain, apply, force],
+  options: [...RETENTION_OPTIONS, plan, explain, apply, force, reason],
   examples: [
     'holdfast gc "file://$PWD/run" --plan',
     'holdfast gc "file://$PWD/run" --keep 3 --keep-every 1000 --explain',
@@ -52,7 +49,8 @@ async function runGc(call: Call): Promise<CommandResult> {
   const isPatient = mode === 'apply' || mode === 'ask';
   return withRun(call, { uri, isPatient }, (manager) =>
     expectingRun(call, manager, async () => {
-      const options = { policy: await policyOf(manager.admin, given, call), signal: call.signal };
+      const policy = await policyOf(manager.admin, given, call);
+      const options: CollectOptions = { policy, reason: call.get(reason), signal: call.signal };
       const planned = await manager.admin.planRetention(options);
       return isPatient ? collect(call, manager.admin, { planned, ask, options }) : tell(call, planned, mode);
     }),
@@ -99,7 +97,7 @@ function tell(call: Call, planned: RetentionPlan, mode: Mode): CommandResult {
 async function collect(
   call: Call,
   admin: RetentionCalls,
-  { planned, ask, options }: { planned: RetentionPlan; ask: Ask | null; options: RetentionOptions },
+  { planned, ask, options }: { planned: RetentionPlan; ask: Ask | null; options: CollectOptions },
 ): Promise<CommandResult> {
   const isForced = call.get(force) === true;
   const shown = planText(isForced ? { ...planned, needsForce: false } : planned, plainStyle);

@@ -96,6 +96,11 @@ export interface RetentionOptions extends WaitOptions {
 export interface CollectOptions extends RetentionOptions {
   /** Proceed although the plan drops more than half of the run's bytes. */
   force?: boolean | undefined;
+  /**
+   * Why, for the log of the run: 1 to 1,000 characters, not only spaces. The reasons of the rules
+   * follow it in brackets. Default: these alone.
+   */
+  reason?: string | undefined;
 }
 
 /** A checkpoint that could not be removed yet, and why: its grace, or a reader's lease. */

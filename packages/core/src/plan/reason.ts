@@ -1,10 +1,15 @@
 /** Catalog entries repeat reasons, so each has a maximum length. Pure. */
 
-const REASON_LENGTH_MAX = 1000;
+export const REASON_LENGTH_MAX = 1000;
 
 /** The text, cut to what a catalog entry accepts. */
 export function boundedReason(whole: string): string {
   return whole.length <= REASON_LENGTH_MAX
     ? whole
     : `${whole.slice(0, REASON_LENGTH_MAX - 1)}…`.toWellFormed();
+}
+
+/** What the log says of a decision: a person's reason, if there is one, and that of the engine. */
+export function loggedReason(person: string | undefined, engine: string): string {
+  return person === undefined ? engine : boundedReason(`${person} (${engine})`);
 }

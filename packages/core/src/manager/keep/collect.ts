@@ -18,6 +18,7 @@ import type {
   SweepResult,
 } from '../../contract/retention.ts';
 import { type CheckpointId, idText, leasesPrefix } from '../../format/index.ts';
+import { loggedReason } from '../../plan/reason.ts';
 import { planRetention } from '../../plan/retention.ts';
 import { allCheckpoints, findById } from '../../plan/state.ts';
 import { timeText } from '../../plan/time-text.ts';
@@ -38,13 +39,13 @@ const DECIDED_AT_ONCE = 256;
 const LEASE_SLACK_MS = 60_000;
 
 export async function collect(run: RunContext, options: CollectOptions): Promise<CollectResult> {
-  const { policy, force = false, signal } = options;
+  const { policy, force = false, reason, signal } = options;
   return withDoneInErrors(async (done) => {
     const room = new RoomMaker(run, signal);
     if (await room.during(() => bringRules(run, signal)))
       done.push('the rules of the run are those that were given');
     const planned = await planNow(run, policy, signal);
-    const collecting = { planned, force, signal, done, retired: [], removed: [] };
+    const collecting = { planned, force, reason, signal, done, retired: [], removed: [] };
     const postponed = await room.during(() => retireAndRemove(run, collecting));
     const { retired, removed } = collecting;
     const swept = room.withEarlier(await sweep(run, options));
@@ -58,7 +59,10 @@ export async function collect(run: RunContext, options: CollectOptions): Promise
  */
 export async function collectAfterCommit(run: RunContext, signal: AbortSignal): Promise<SweepResult | null> {
   const planned = await planNow(run, undefined, signal);
-  const collecting = { planned, force: true, signal, done: [], retired: [], removed: [] as bigint[] };
+  const collecting = {
+    ...{ planned, force: true, reason: undefined, signal },
+    ...{ done: [], retired: [], removed: [] as bigint[] },
+  };
   await retireAndRemove(run, collecting);
   return collecting.removed.length > 0 ? sweep(run, { signal }) : null;
 }
@@ -66,6 +70,8 @@ export async function collectAfterCommit(run: RunContext, signal: AbortSignal): 
 interface Collecting {
   readonly planned: PlannedRetention;
   readonly force: boolean;
+  /** A person's. */
+  readonly reason: string | undefined;
   readonly signal: AbortSignal | undefined;
   /** See `withDoneInErrors`. */
   readonly done: string[];
@@ -118,7 +124,7 @@ function planRemoval(
  */
 async function retireAll(
   run: RunContext,
-  { planned, force, signal, done, retired }: Collecting,
+  { planned, force, reason: why, signal, done, retired }: Collecting,
 ): Promise<void> {
   const { policy, storeNowMs, graceMs } = planned;
   let { plan } = planned;
@@ -132,7 +138,7 @@ async function retireAll(
       batch = plan.verdicts.filter(({ verdict }) => verdict === 'retire').slice(-DECIDED_AT_ONCE);
       const { lineage, epoch } = state;
       const checkpoints = batch.map(({ id }) => id).reverse();
-      const reason = batch[0]?.reasons.join('; ') ?? '';
+      const reason = loggedReason(why, batch[0]?.reasons.join('; ') ?? '');
       const times = { atMs: storeNowMs, graceMs: policy.graceMs };
       return { kind: 'retire' as const, lineage, epoch, checkpoints, reason, ...times };
     };
@@ -165,7 +171,7 @@ interface Retired {
 async function removeAll(
   run: RunContext,
   free: readonly Retired[],
-  { signal, done, removed }: Collecting,
+  { reason, signal, done, removed }: Collecting,
 ): Promise<void> {
   for (let at = 0; at < free.length; at += DECIDED_AT_ONCE) {
     let batch: Retired[] = [];
@@ -182,7 +188,7 @@ async function removeAll(
         epoch,
         checkpoints,
         retiringSeqs,
-        reason: 'its grace is over',
+        reason: loggedReason(reason, 'its grace is over'),
       };
     };
     await decide(run, remove, { what: 'the removal', signal });

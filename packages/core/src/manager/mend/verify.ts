@@ -5,6 +5,7 @@ import type { VerifyOptions, VerifyResult } from '../../contract/checkpoint-mana
 import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
 import type { CatalogCheckpoint, FileRecord, Manifest } from '../../format/index.ts';
 import { receiptPlaces, refersToReceipts } from '../../plan/file-lists.ts';
+import { boundedReason } from '../../plan/reason.ts';
 import { chooseCheckpoint, requireById, requireLive } from '../../plan/select.ts';
 import { allReferredTo } from '../../plan/state.ts';
 import type { VerifyItem } from '../../transfer/index.ts';
@@ -20,7 +21,6 @@ import {
 } from '../run/index.ts';
 
 const RECEIPTS_AT_ONCE = 16;
-const REASON_LENGTH_MAX = 500;
 
 type Problem = VerifyResult['problems'][number];
 type Found = Pick<VerifyResult, 'level' | 'fileCount' | 'bytesRead' | 'storedChecksumCount' | 'problems'>;
@@ -229,8 +229,7 @@ function decisionFor(
 
 function reasonFor({ problems: [first] }: Found): string {
   if (first === undefined) return 'every byte was read and matched';
-  const text = `verify: ${first.message}`;
-  return text.length <= REASON_LENGTH_MAX ? text : `${text.slice(0, REASON_LENGTH_MAX - 1)}…`;
+  return boundedReason(`verify: ${first.message}`);
 }
 
 async function decideOn(

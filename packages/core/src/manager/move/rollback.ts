@@ -3,12 +3,11 @@
 import { CheckpointError } from '../../contract/errors.ts';
 import type { RollbackOptions, RollbackResult } from '../../contract/history.ts';
 import { type CatalogCheckpoint, type CheckpointId, toReference } from '../../format/index.ts';
+import { REASON_LENGTH_MAX } from '../../plan/reason.ts';
 import { requireRollbackTarget } from '../../plan/select.ts';
 import { checkpointsAtHand, onPathAbove } from '../../plan/state.ts';
 import type { Head } from '../catalog/index.ts';
 import { decide, type RunContext } from '../run/index.ts';
-
-const REASON_LENGTH_MAX = 1000;
 
 export async function rollback(
   run: RunContext,
