@@ -16,7 +16,7 @@ from awscrt.s3 import (
     S3RequestType,
     create_default_s3_signing_config,
 )
-from driver import is_wanted, job, local_files, local_path, measure, prefix
+from driver import is_wanted, job, local_files, local_path, measure, prefix, range_to_read
 
 endpoint = urlparse(job["endpoint"])
 UPLOAD_CHECKSUM = S3ChecksumConfig(algorithm=S3ChecksumAlgorithm.CRC32C, location=S3ChecksumLocation.TRAILER)
@@ -102,4 +102,15 @@ def download() -> None:
         each.finished_future.result()
 
 
-measure(upload, download)
+def read_range() -> None:
+    s3 = client()
+    key, start, end = range_to_read()
+    s3.make_request(
+        type=S3RequestType.GET_OBJECT,
+        request=request("GET", object_path(key), range=f"bytes={start}-{end - 1}"),
+        recv_filepath=local_path(key),
+        checksum_config=DOWNLOAD_CHECKSUM,
+    ).finished_future.result()
+
+
+measure(upload, download, read_range)

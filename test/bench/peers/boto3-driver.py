@@ -3,7 +3,7 @@
 import boto3
 from boto3.s3.transfer import TransferConfig, create_transfer_manager
 from botocore.config import Config
-from driver import is_wanted, job, local_files, local_path, measure, prefix
+from driver import is_wanted, job, local_files, local_path, measure, prefix, range_to_read
 
 MIB = 1024 * 1024
 
@@ -41,4 +41,12 @@ def download() -> None:
             future.result()
 
 
-measure(upload, download)
+def read_range() -> None:
+    key, start, end = range_to_read()
+    answer = client().get_object(Bucket=job["bucket"], Key=key, Range=f"bytes={start}-{end - 1}")
+    with open(local_path(key), "wb", buffering=0) as file:
+        for piece in answer["Body"].iter_chunks(MIB):
+            file.write(piece)
+
+
+measure(upload, download, read_range)

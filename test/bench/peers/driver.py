@@ -33,10 +33,16 @@ def is_wanted(key: str) -> bool:
     return job["only"] is None or key == prefix + job["only"]
 
 
-def measure(upload: Callable[[], None], download: Callable[[], None]) -> None:
+def range_to_read() -> tuple[str, int, int]:
+    """Key, first byte, and the byte after the last."""
+    start, end = job["range"]
+    return prefix + job["only"], start, end
+
+
+def measure(upload: Callable[[], None], download: Callable[[], None], read_range: Callable[[], None]) -> None:
     """Runs what the job asks for. Importing the library has been paid for by then; making a client has not."""
     before, start = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
-    {"upload": upload, "download": download}[job["action"]]()
+    {"upload": upload, "download": download, "range": read_range}[job["action"]]()
     wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(json.dumps({"callMs": wall * 1000, "callCpuMs": cpu * 1000}))

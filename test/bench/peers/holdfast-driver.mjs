@@ -3,6 +3,8 @@
  * JavaScript, as a user's compiled program is.
  */
 
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { openCheckpointManager } from '@holdfast/stores';
 import { job, measure } from './driver.mjs';
 import { NOWHERE } from './nowhere.mjs';
@@ -24,4 +26,15 @@ async function download() {
   await manager.restore({ to: job.toNowhere ? NOWHERE : job.directory, only });
 }
 
-await measure({ upload, download });
+async function range() {
+  await using manager = await openRun();
+  const [startBytes, endBytes] = job.range;
+  const checkpoint = await manager.latest();
+  const bytes = checkpoint.openInputStream(job.only, {
+    offsetBytes: startBytes,
+    lengthBytes: endBytes - startBytes,
+  });
+  await writeFile(join(job.directory, job.only), bytes);
+}
+
+await measure({ upload, download, range });

@@ -62,4 +62,12 @@ async function download() {
   s3.destroy();
 }
 
-await measure({ upload, download });
+async function range() {
+  const s3 = client();
+  const [start, end] = job.range;
+  const Key = job.prefix + job.only;
+  await writeFile(localPath(Key), await getBytes(s3, Key, `bytes=${start}-${end - 1}`));
+  s3.destroy();
+}
+
+await measure({ upload, download, range });

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import obstore
-from driver import is_wanted, job, leave, local_files, local_path, measure, prefix
+from driver import is_wanted, job, leave, local_files, local_path, measure, prefix, range_to_read
 from obstore.store import S3Store
 
 MIB = 1024 * 1024
@@ -74,5 +74,15 @@ async def download() -> None:
     await asyncio.gather(*tasks)
 
 
-measure(lambda: asyncio.run(upload()), lambda: asyncio.run(download()))
+async def read_range() -> None:
+    s3 = store()
+    key, start, end = range_to_read()
+    starts = range(start, end, RANGE_BYTES)
+    parts = (obstore.get_range_async(s3, key, start=at, end=min(at + RANGE_BYTES, end)) for at in starts)
+    with open(local_path(key), "wb", buffering=0) as file:
+        for part in await asyncio.gather(*parts):
+            file.write(part)
+
+
+measure(lambda: asyncio.run(upload()), lambda: asyncio.run(download()), lambda: asyncio.run(read_range()))
 leave()

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import opendal
-from driver import is_wanted, job, leave, local_files, local_path, measure, prefix
+from driver import is_wanted, job, leave, local_files, local_path, measure, prefix, range_to_read
 
 MIB = 1024 * 1024
 CHUNK_BYTES = 8 * MIB
@@ -60,5 +60,12 @@ async def download() -> None:
     await asyncio.gather(*(receive(key, size) for key, size in found))
 
 
-measure(lambda: asyncio.run(upload()), lambda: asyncio.run(download()))
+async def read_range() -> None:
+    s3 = operator()
+    key, start, end = range_to_read()
+    data = await s3.read(key, offset=start, size=end - start, chunk=CHUNK_BYTES, concurrent=CONCURRENT)
+    Path(local_path(key)).write_bytes(data)
+
+
+measure(lambda: asyncio.run(upload()), lambda: asyncio.run(download()), lambda: asyncio.run(read_range()))
 leave()

@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url';
 
 /** The job of a client. The drivers in ../peers receive it as one JSON argument. */
 export interface Job {
-  readonly action: 'upload' | 'download';
-  /** Upload: all files in it. Download: the destination, which exists and is empty. */
+  readonly action: 'upload' | 'download' | 'range';
+  /** Upload: all files in it. Otherwise the destination, which exists and is empty. */
   readonly directory: string;
   readonly endpoint: string;
   readonly region: string;
@@ -18,8 +18,10 @@ export interface Job {
   readonly ca: string | null;
   /** Download: verify and drop the bytes. Only Holdfast's driver supports it. */
   readonly toNowhere: boolean;
-  /** Download: only the file of this name. `null`: all of them. */
+  /** Only the file of this name. `null`: all of them. */
   readonly only: string | null;
+  /** For `range`: its first byte, and the byte after the last. */
+  readonly range: readonly [number, number] | null;
 }
 
 export interface Start {
@@ -47,6 +49,8 @@ export interface Peer {
    * accepts.
    */
   readonly isSketch?: boolean;
+  /** It has the action `range`. */
+  readonly readsRanges?: boolean;
   /** `undefined` if it is not installed. */
   find(places: Places): Omit<InstalledPeer, keyof Peer> | undefined;
 }
@@ -146,6 +150,7 @@ const HOLDFAST: Peer = {
   name: 'holdfast',
   checksum: { up: 'CRC32C, compared by the server', down: 'CRC32C, every byte' },
   install: 'npm run build',
+  readsRanges: true,
   find: ({ fromSources }) => ({
     version: fromSources ? 'sources' : 'this clone',
     start: (job) => ({
@@ -245,30 +250,35 @@ export const PEERS: readonly Peer[] = [
     name: 'obstore',
     checksum: { up: 'CRC64NVME', down: 'none' },
     install: INSTALL,
+    readsRanges: true,
     find: pythonPeer('obstore', '../peers/obstore-driver.py'),
   },
   {
     name: 'opendal',
     checksum: { up: 'CRC32C', down: 'none' },
     install: INSTALL,
+    readsRanges: true,
     find: pythonPeer('opendal', '../peers/opendal-driver.py'),
   },
   {
     name: 'awscrt',
     checksum: { up: 'CRC32C', down: 'none' },
     install: INSTALL,
+    readsRanges: true,
     find: pythonPeer('awscrt', '../peers/awscrt-driver.py'),
   },
   {
     name: 'boto3',
     checksum: { up: 'CRC32', down: 'CRC32 if in one piece' },
     install: INSTALL,
+    readsRanges: true,
     find: pythonPeer('boto3', '../peers/boto3-driver.py'),
   },
   {
     name: 'lib-storage',
     checksum: { up: 'CRC32, SHA-256', down: 'CRC32 if in one piece' },
     install: INSTALL,
+    readsRanges: true,
     find: npmPeer('@aws-sdk/lib-storage', '../peers/lib-storage-driver.mjs'),
   },
   {

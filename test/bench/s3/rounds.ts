@@ -7,11 +7,16 @@ import { measureProcess, type ProcessCost, runToEnd } from './process-cost.ts';
 import { assertRestored, fileName, type Shape, totalBytes } from './shapes.ts';
 import { assertStored, clientEnv, removePrefix, type Target } from './targets.ts';
 
-/** `one`: only one file of the shape, to the disk. */
-export const DESTINATIONS = ['disk', 'tmpfs', 'nowhere', 'one'] as const;
+/** `one`: only one file of the shape, to the disk. `range`: a quarter of one. */
+export const DESTINATIONS = ['disk', 'tmpfs', 'nowhere', 'one', 'range'] as const;
 export type Destination = (typeof DESTINATIONS)[number];
 const ONE = 'download of one file to disk';
-export type Action = 'upload' | `download to ${Exclude<Destination, 'one'>}` | typeof ONE;
+const RANGE = 'download of a quarter of one file to disk';
+export type Action =
+  | 'upload'
+  | `download to ${Exclude<Destination, 'one' | 'range'>}`
+  | typeof ONE
+  | typeof RANGE;
 
 /** One process, from its start to its end. */
 export interface Run extends ProcessCost {
@@ -107,20 +112,33 @@ async function takeTurn(
   await assertStored(target, prefix, { objectCount: shape.fileCount, sizeBytes: totalBytes(shape) });
   for (const destination of peer.isSketch ? [] : destinations) {
     if (destination === 'nowhere' && peer.name !== 'holdfast') continue;
+    if (destination === 'range' && !peer.readsRanges) continue;
     const parent = destination === 'tmpfs' ? series.memoryDirectory : series.directory;
     const out = join(parent, 'out');
     mkdirSync(out);
     try {
-      const action = destination === 'one' ? ONE : (`download to ${destination}` as const);
+      const action = actionTo(destination);
       runs.push(await measure(action, out));
-      const names = destination === 'one' ? [fileName(0)] : readdirSync(source);
+      const names =
+        filesOf(shape, action).fileCount === shape.fileCount ? readdirSync(source) : [fileName(0)];
+      const range = action === RANGE ? rangeOf(shape) : undefined;
       // Comparing every byte in every round would take longer than the runs.
-      if (destination !== 'nowhere') assertRestored(out, source, { names, compareBytes: round === 0 });
+      if (destination !== 'nowhere') assertRestored(out, source, { names, range, compareBytes: round === 0 });
     } finally {
       rmSync(out, { recursive: true });
     }
   }
   return runs;
+}
+
+function actionTo(destination: Destination): Action {
+  if (destination === 'one') return ONE;
+  return destination === 'range' ? RANGE : `download to ${destination}`;
+}
+
+/** A quarter that begins and ends within parts. */
+function rangeOf({ fileBytes }: Shape): readonly [number, number] {
+  return [Math.floor(fileBytes * 0.3), Math.floor(fileBytes * 0.55)];
 }
 
 interface OneRun {
@@ -134,7 +152,7 @@ async function runOne(series: Series, peer: InstalledPeer, one: OneRun): Promise
   const { target, shape } = series;
   const { endpoint, region, caPath } = target.access;
   const job: Job = {
-    action: one.action === 'upload' ? 'upload' : 'download',
+    action: one.action === 'upload' ? 'upload' : one.action === RANGE ? 'range' : 'download',
     directory: one.directory,
     endpoint,
     region,
@@ -142,7 +160,8 @@ async function runOne(series: Series, peer: InstalledPeer, one: OneRun): Promise
     prefix: one.prefix,
     ca: caPath ?? null,
     toNowhere: one.action === 'download to nowhere',
-    only: one.action === ONE ? fileName(0) : null,
+    only: one.action === ONE || one.action === RANGE ? fileName(0) : null,
+    range: one.action === RANGE ? rangeOf(shape) : null,
   };
   const { program, args, env } = peer.start(job);
   // Flush the page cache first. Otherwise this peer pays for the writes of the previous one.
@@ -183,5 +202,8 @@ export function callCost(stdout: string): { callMs: number | null; callCpuMs: nu
 
 /** The files of the shape that an action moves. */
 export function filesOf(shape: Shape, action: Action): Shape {
-  return action === ONE ? { ...shape, fileCount: 1 } : shape;
+  if (action === ONE) return { ...shape, fileCount: 1 };
+  if (action !== RANGE) return shape;
+  const [startBytes, endBytes] = rangeOf(shape);
+  return { ...shape, fileCount: 1, fileBytes: endBytes - startBytes };
 }

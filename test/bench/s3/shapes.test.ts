@@ -57,3 +57,16 @@ test('assertRestored: finds a missing file, another size, and other bytes', () =
   expect(() => restored(false)).toThrow(/has 4999 bytes, not 5000/);
   expect(() => assertRestored(copy, source, { names: [fileName(0)], compareBytes: true })).toThrow(/3 files/);
 });
+
+test('assertRestored: of a range, it finds another size and other bytes', () => {
+  const [source, copy] = [newDirectory(), newDirectory()];
+  writeFiles(source, { name: '1x5000B', fileCount: 1, fileBytes: 5000 }, randomBytes(16_384));
+  const original = readFileSync(join(source, fileName(0)));
+  const restored = (bytes: Buffer) => {
+    writeFileSync(join(copy, fileName(0)), bytes);
+    assertRestored(copy, source, { names: [fileName(0)], compareBytes: true, range: [1500, 2750] });
+  };
+  restored(original.subarray(1500, 2750));
+  expect(() => restored(original.subarray(1500, 2749))).toThrow(/has 1249 bytes, not 1250/);
+  expect(() => restored(original.subarray(1501, 2751))).toThrow(/does not hold the bytes/);
+});

@@ -94,14 +94,20 @@ export function fileName(index: number): string {
   return `part-${String(index).padStart(5, '0')}.bin`;
 }
 
+interface RestoredFiles {
+  readonly names: readonly string[];
+  readonly compareBytes: boolean;
+  readonly range?: readonly [number, number] | undefined;
+}
+
 /**
  * Throws unless `directory` contains exactly the files `names` of `source`. It checks sizes, and
- * bytes if `compareBytes` is true.
+ * bytes if `compareBytes` is true. With `range` each has only these bytes of its original.
  */
 export function assertRestored(
   directory: string,
   source: string,
-  { names, compareBytes }: { readonly names: readonly string[]; readonly compareBytes: boolean },
+  { names, compareBytes, range }: RestoredFiles,
 ): void {
   const wanted = [...names].sort();
   const found = readdirSync(directory).sort();
@@ -111,21 +117,25 @@ export function assertRestored(
     );
   for (const name of wanted) {
     const [copy, original] = [join(directory, name), join(source, name)];
-    const [size, sizeWanted] = [statSync(copy).size, statSync(original).size];
+    const size = statSync(copy).size;
+    const [start, end] = range ?? [0, statSync(original).size];
+    const sizeWanted = end - start;
     if (size !== sizeWanted) throw new Error(`${copy} has ${size} bytes, not ${sizeWanted}`);
-    if (compareBytes && checksumOf(copy) !== checksumOf(original))
+    if (compareBytes && checksumOf(copy, 0, size) !== checksumOf(original, start, end))
       throw new Error(`${copy} does not hold the bytes of ${original}`);
   }
 }
 
 const READ_BUFFER = Buffer.alloc(4 * MIB);
 
-function checksumOf(path: string): number {
+function checksumOf(path: string, startBytes: number, endBytes: number): number {
   const file = openSync(path, 'r');
   let crc = 0;
-  for (let read = -1; read !== 0; ) {
-    read = readSync(file, READ_BUFFER, 0, READ_BUFFER.length, null);
+  for (let at = startBytes; at < endBytes; ) {
+    const read = readSync(file, READ_BUFFER, 0, Math.min(READ_BUFFER.length, endBytes - at), at);
+    if (read === 0) throw new Error(`${path} ends at byte ${at}`);
     crc = crc32(READ_BUFFER.subarray(0, read), crc);
+    at += read;
   }
   closeSync(file);
   return crc;
