@@ -7,17 +7,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { crc32c, createCheckpointManager, type ObjectStore } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
-import { openStore } from '@holdfast/stores';
-import { newBucketOf } from '../servers/s3-access.ts';
-import { startMinio } from '../servers/s3-servers.ts';
 import { type Counted, Counter } from './counter.ts';
+import { type ScaleStoreName, startScaleStore } from './scale-stores.ts';
 
 const MIB = 1024 * 1024;
 const SETTINGS = { bufferBytes: 16 * MIB, partSizeBytesMin: 64 * 1024, deletesPerSecondMax: 1_000_000 };
 const FILES_PER_WRITER = 1000;
 const JOB = 'job';
-
-export const REAL_STORES = ['local', 'MinIO'] as const;
 
 export interface FilesPlan {
   readonly count: number;
@@ -49,23 +45,15 @@ export function ofWriters(writers: number): Promise<Counted[]> {
 }
 
 /** `directory` holds the local store and the data of the server. */
-export async function ofStored(
-  name: (typeof REAL_STORES)[number],
-  count: number,
-  directory: string,
-): Promise<Counted[]> {
+export async function ofStored(name: ScaleStoreName, count: number, directory: string): Promise<Counted[]> {
   const below = mkdtempSync(join(directory, 'holdfast-scale-'));
-  const plan = { count, writers: Math.max(1, Math.ceil(count / FILES_PER_WRITER)), label: name };
+  const writers = Math.max(1, Math.ceil(count / FILES_PER_WRITER));
   try {
-    if (name === 'local') {
-      return await countFiles({ ...plan, open: () => openStore(`file://${join(below, 'run')}`, {}) });
-    }
-    const minio = await startMinio({ directory: below });
+    const store = await startScaleStore(name, below);
     try {
-      const { uri, env } = await newBucketOf(minio);
-      return await countFiles({ ...plan, open: () => openStore(uri, env) });
+      return await countFiles({ count, writers, label: name, open: store.open });
     } finally {
-      await minio.stop();
+      await store.stop();
     }
   } finally {
     rmSync(below, { recursive: true, force: true });

@@ -1,7 +1,7 @@
 /**
  * `bench scale`: requests and bytes of one commit, by number of versions in the run and of files in
  * the checkpoint. These are counts, so a busy machine does not change them. The store is in memory.
- * The files also go to a directory and to MinIO.
+ * The files also go to real stores.
  */
 
 import { tmpdir } from 'node:os';
@@ -13,7 +13,8 @@ import { ENTRY_CHECKPOINTS, fillRun, JOB, METRICS } from './fill-run.ts';
 import { lineChart } from './line-chart.ts';
 import { chosen, countOf } from './options.ts';
 import { machineText, markdownTable, publish } from './results.ts';
-import { ofFiles, ofLoneWriter, ofStored, ofWriters, REAL_STORES } from './scale-files.ts';
+import { ofFiles, ofLoneWriter, ofStored, ofWriters } from './scale-files.ts';
+import { REAL_STORES, SCALE_STORES } from './scale-stores.ts';
 
 const MIB = 1024 * 1024;
 const SETTINGS = { bufferBytes: 16 * MIB, partSizeBytesMin: 64 * 1024, deletesPerSecondMax: 1_000_000 };
@@ -40,7 +41,7 @@ export async function benchScale(args: readonly string[]): Promise<void> {
   for (const count of upTo(countOf('--writers', values.writers))) rows.push(...(await ofWriters(count)));
   rows.push(...(await ofLoneWriter(countOf('--lone-files', values['lone-files']))));
   const stored = countOf('--stored-files', values['stored-files']);
-  for (const name of values.stores === '' ? [] : chosen('--stores', values.stores, REAL_STORES))
+  for (const name of values.stores === '' ? [] : chosen('--stores', values.stores, SCALE_STORES))
     rows.push(...(await ofStored(name, stored, values.dir)));
   const conditions = `${machineText()}; memory store unless a row says another; requests and bytes are counts, times are of one run`;
   const head = ['what', 'size', 'requests', 'bytes of records', 'ms'];

@@ -93,11 +93,10 @@ class AzureAnswers {
     const prefix = query.get('prefix') ?? '';
     const marker = query.get('marker') ?? '';
     const from = query.get('startFrom') ?? '';
-    const names = this.#contents.keys(prefix, (name) => name >= from && (marker === '' || name > marker));
-    const page = names.slice(
-      0,
-      Math.min(Number(query.get('maxresults') ?? LIST_PAGE_NAMES), LIST_PAGE_NAMES),
-    );
+    const isWanted = (name: string) => name >= from && (marker === '' || name > marker);
+    const limit = Math.min(Number(query.get('maxresults') ?? LIST_PAGE_NAMES), LIST_PAGE_NAMES);
+    const names = this.#contents.keys(prefix, isWanted, limit + 1);
+    const page = names.slice(0, limit);
     const rows = page.map((name) => {
       const object = this.#contents.objects.get(name) as StoredObject;
       const time = object.modified.toUTCString();

@@ -45,8 +45,28 @@ export interface Range {
   readonly endBytes: number;
 }
 
+/** Objects by key. The order of the keys is kept between writes, for listings of many pages. */
+class Objects extends Map<string, StoredObject> {
+  #sorted: string[] | undefined;
+
+  override set(key: string, object: StoredObject): this {
+    if (!this.has(key)) this.#sorted = undefined;
+    return super.set(key, object);
+  }
+
+  override delete(key: string): boolean {
+    this.#sorted = undefined;
+    return super.delete(key);
+  }
+
+  sortedKeys(): readonly string[] {
+    this.#sorted ??= [...this.keys()].sort();
+    return this.#sorted;
+  }
+}
+
 export class Contents {
-  readonly objects = new Map<string, StoredObject>();
+  readonly objects = new Objects();
   /** By upload, then by the number or name of a part. */
   readonly uploads = new Map<string, Map<string, Part>>();
   readonly #pattern: Buffer;
@@ -113,9 +133,22 @@ export class Contents {
     return patternPieces(this.#pattern, { rotationBytes, ...range });
   }
 
-  /** Keys below `prefix` for which `isAfter` is true, in order. */
-  keys(prefix: string, isAfter: (key: string) => boolean): string[] {
-    return [...this.objects.keys()].filter((key) => key.startsWith(prefix) && isAfter(key)).sort();
+  /**
+   * The first `most` keys below `prefix` for which `isAfter` is true, in order. `isAfter` must be
+   * true for all keys after one for which it is true.
+   */
+  keys(prefix: string, isAfter: (key: string) => boolean, most: number): string[] {
+    const sorted = this.objects.sortedKeys();
+    let [first, end] = [0, sorted.length];
+    while (first < end) {
+      const middle = (first + end) >> 1;
+      const key = sorted[middle] as string;
+      if (key >= prefix && isAfter(key)) end = middle;
+      else first = middle + 1;
+    }
+    const found = sorted.slice(first, first + most);
+    const past = found.findIndex((key) => !key.startsWith(prefix));
+    return past < 0 ? found : found.slice(0, past);
   }
 
   /** Finds the position of an object in the pattern from its first bytes. */

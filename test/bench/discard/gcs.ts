@@ -128,11 +128,9 @@ class GcsAnswers {
     const token = query.get('pageToken');
     const startOffset = query.get('startOffset') ?? '';
     const isWanted = (name: string) => name >= startOffset && (token === null || name > token);
-    const names = this.#contents.keys(query.get('prefix') ?? '', isWanted);
-    const page = names.slice(
-      0,
-      Math.min(Number(query.get('maxResults') ?? LIST_PAGE_NAMES), LIST_PAGE_NAMES),
-    );
+    const limit = Math.min(Number(query.get('maxResults') ?? LIST_PAGE_NAMES), LIST_PAGE_NAMES);
+    const names = this.#contents.keys(query.get('prefix') ?? '', isWanted, limit + 1);
+    const page = names.slice(0, limit);
     const items = page.map((name) =>
       resourceOf(bucket, name, this.#contents.objects.get(name) as StoredObject),
     );

@@ -140,7 +140,7 @@ class S3Answers {
     const prefix = query.get('prefix') ?? '';
     const after = query.get('continuation-token') ?? query.get('start-after') ?? query.get('marker') ?? '';
     const limit = Math.min(Number(query.get('max-keys') ?? LIST_PAGE_KEYS), LIST_PAGE_KEYS);
-    const keys = this.#contents.keys(prefix, (key) => key > after);
+    const keys = this.#contents.keys(prefix, (key) => key > after, limit + 1);
     const page = keys.slice(0, limit);
     const isEncoded = query.get('encoding-type') === 'url';
     const encode = isEncoded ? encodeURIComponent : escaped;
