@@ -65,12 +65,14 @@ def _fill(
 ) -> dict[str, Any]:
     """Fills the given arrays in place. Arrays that follow each other share one request."""
     by_name = {entry.name: entry for entry in entries}
-    for key, _ in items_of("into", into):
+    # Taken once and kept: a mapping may make its values when it is asked, as that of ``numpy.load``.
+    arrays = dict(items_of("into", into))
+    for key in arrays:
         if key not in by_name:
             raise NotFound(f"{name!r} has no array {key!r}", {"file": name, "array": key})
-    targets = {key: target_view(key, value, by_name[key]) for key, value in into.items()}
+    targets = {key: target_view(key, value, by_name[key]) for key, value in arrays.items()}
     twins = _set_twins_apart(targets)
-    wanted = sorted((by_name[key] for key in into), key=lambda entry: (entry.offset, entry.size))
+    wanted = sorted((by_name[key] for key in arrays), key=lambda entry: (entry.offset, entry.size))
     row: list[Entry] = []
     for entry in [*wanted, None]:
         if entry is not None and (not row or row[-1].offset + row[-1].size == entry.offset):
@@ -86,7 +88,7 @@ def _fill(
                 f"into: the arrays {other!r} and {twin!r} are the same memory, and {name!r} has other "
                 "elements for each"
             )
-    return dict(into)
+    return arrays
 
 
 def _set_twins_apart(targets: dict[str, memoryview]) -> list[tuple[str, str]]:

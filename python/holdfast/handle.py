@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from typing import TYPE_CHECKING, Any, Generator, Literal, Mapping, Optional
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Generator, Literal, Mapping, Optional
 
 from ._arguments import FilePath, check_choice, check_timeout
+from ._awaited import Awaited
 from ._link import GRACE_SECONDS
 from ._payload import DEFAULT_ARRAYS_NAME, Payload
 from ._saving import Saver, extras
@@ -36,6 +37,7 @@ class Handle:
         self._saver = saver
         self._writer = writer
         self._save = save
+        self._awaited: dict[Goal, Awaited] = {}
 
     @property
     def version(self) -> int:
@@ -85,7 +87,8 @@ class Handle:
         and has not got that far. If the save ended without a commit: the error of its failure.
         ``AgentUnavailable``: the agent went away and did not return.
         """
-        return self._wait(until, timeout, threading.Event())
+        self._wait(until, timeout)
+        return self
 
     def cancel(self) -> None:
         """Stops the save unless its commit is decided. ``state`` says which."""
@@ -139,21 +142,27 @@ class Handle:
             )
         return self._writer
 
-    def _wait(self, until: str, timeout: Optional[float], stop: threading.Event) -> Handle:
+    def _is_reached(self, until: str) -> bool:
+        """Raises the failure of a save that ended without a commit."""
+        save = self._save
+        if save.is_final and save.state != COMMITTED:
+            error = self._writer.tell(save)
+            assert error is not None
+            raise error
+        return save.state == COMMITTED or (until == "staged" and _durability(save) in _STAGED)
+
+    def _wait(
+        self, until: str, timeout: Optional[float], is_left: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """``False``: it was left. Otherwise the goal is reached."""
         check_choice("until", until, ("staged", "committed"))
         check_timeout(timeout)
         end = None if timeout is None else time.monotonic() + timeout
-        save, writer = self._save, self._writer
-        while True:
-            if save.is_final and save.state != COMMITTED:
-                error = writer.tell(save)
-                assert error is not None
-                raise error
-            if save.state == COMMITTED or (until == "staged" and _durability(save) in _STAGED):
-                return self
+        save = self._save
+        while not self._is_reached(until):
+            if is_left():
+                return False
             left = _POLL_SECONDS if end is None else max(0.0, end - time.monotonic())
-            if stop.is_set():
-                raise _too_late(save, until, timeout)
             writer = self._own_writer()
             wait_seconds = min(left, _POLL_SECONDS, writer.wait_seconds_max)
             deadline = time.monotonic() + wait_seconds + self._saver.timeout
@@ -167,40 +176,29 @@ class Handle:
                 raise _too_late(save, until, timeout) from None
             if end is not None and time.monotonic() >= end and not _has_reached(save, until):
                 raise _too_late(save, until, timeout)
+        return True
 
-    async def _wait_aside(self, until: str, timeout: Optional[float]) -> Handle:
-        """Waits in a daemon thread, so that neither the loop nor the exit of Python waits for it."""
+    async def _wait_aside(self, until: Goal, timeout: Optional[float]) -> Handle:
         import asyncio
 
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Handle] = loop.create_future()
-        stop = threading.Event()
-
-        def end(result: Optional[Handle], error: Optional[BaseException]) -> None:
-            if future.done():
-                return
-            if error is not None:
-                future.set_exception(error)
-            elif result is not None:
-                future.set_result(result)
-
-        def wait() -> None:
-            try:
-                outcome: tuple[Optional[Handle], Optional[BaseException]]
-                outcome = self._wait(until, timeout, stop), None
-            except BaseException as error:
-                outcome = None, error
-            try:
-                loop.call_soon_threadsafe(end, *outcome)
-            except RuntimeError:
-                # The loop was closed meanwhile.
-                pass
-
-        threading.Thread(target=wait, name="holdfast-wait", daemon=True).start()
+        check_timeout(timeout)
+        if self._is_reached(until):
+            return self
+        self._own_writer()
+        # A task that does not wait only asks. The others share a thread, however many there are.
+        if timeout == 0:
+            awaited = Awaited(partial(self._wait, until, 0))
+        else:
+            awaited = self._awaited.setdefault(until, Awaited(partial(self._wait, until, None)))
+        future = awaited.join()
         try:
-            return await future
+            await asyncio.wait([future], timeout=timeout or None)
+            if not future.done():
+                raise _too_late(self._save, until, timeout)
+            future.result()
         finally:
-            stop.set()
+            future.cancel()
+        return self
 
 
 def _durability(save: Save) -> Durability:

@@ -205,6 +205,61 @@ class Asyncio(FakeAgentCase):
 
         asyncio.run(train())
 
+    def test_waits_that_are_cancelled_share_one_thread_with_those_that_go_on(self) -> None:
+        self.agent.is_holding = True
+        run = self.connect()
+
+        def waiting() -> int:
+            return sum(one.name == "holdfast-wait" for one in threading.enumerate())
+
+        async def train() -> list[str]:
+            handle = run.save(1, buffers={"a": b"1"})
+            before = waiting()
+            for number in range(100):
+                timeout = 5.0 if number % 2 else None
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(handle.committed(timeout), 0.002)
+            self.assertEqual(waiting() - before, 1)
+            others = [asyncio.ensure_future(handle.committed()) for _ in range(10)]
+            await asyncio.sleep(0.01)
+            others.pop().cancel()
+            self.assertEqual(waiting() - before, 1)
+            self.agent.finish(handle.save_id, "committed")
+            return [(await one).state for one in others]
+
+        self.assertEqual(asyncio.run(train()), ["committed"] * 9)
+
+    def test_a_wait_of_no_time_asks_once(self) -> None:
+        self.agent.is_holding = True
+        run = self.connect()
+
+        async def train() -> str:
+            handle = run.save(1, buffers={"a": b"1"})
+            with self.assertRaises(holdfast.TimedOut):
+                await handle.committed(0)
+            self.agent.finish(handle.save_id, "committed")
+            return (await handle.committed(0)).state
+
+        self.assertEqual(asyncio.run(train()), "committed")
+
+    def test_a_wait_goes_on_in_another_loop_when_the_last_one_was_left(self) -> None:
+        self.agent.is_holding = True
+        handle = self.connect().save(1, buffers={"a": b"1"})
+
+        async def leave() -> None:
+            asyncio.ensure_future(handle.committed())
+            await asyncio.sleep(0.02)
+
+        asyncio.run(leave())
+        timer = threading.Timer(0.1, self.agent.finish, (handle.save_id, "committed"))
+        timer.start()
+
+        async def wait() -> str:
+            return (await handle).state
+
+        self.assertEqual(asyncio.run(wait()), "committed")
+        timer.join()
+
     def test_many_saves_are_awaited_at_once(self) -> None:
         run = self.connect()
 

@@ -225,6 +225,15 @@ class Arrays(FakeAgentCase):
         self.run_.load_arrays(into=only)
         self.assertEqual((only["d"], only["g"]), (self.arrays["d"], self.arrays["g"]))
 
+    def test_a_mapping_that_makes_its_values_when_it_is_asked_is_asked_once(self) -> None:
+        class Made(dict[str, Any]):
+            def items(self) -> Any:
+                return ((name, array.array("d", [0, 0])) for name in ("d",))
+
+        for _ in range(20):
+            got = self.run_.load_arrays(into=Made(d=None))
+            self.assertEqual(got["d"], self.arrays["d"])
+
     def test_arrays_that_share_memory_are_refused_and_views_side_by_side_are_not(self) -> None:
         self.run_.save(2, arrays={"a": b"aaaa", "b": b"bbbb", "none": b""}).wait()
         memory = memoryview(bytearray(8))

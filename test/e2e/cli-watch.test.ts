@@ -121,6 +121,25 @@ describe('watch', () => {
     });
   });
 
+  test.each(['step-1', 'step-1/below'])(
+    'a name in %s that is not UTF-8 is told, and sets the exit status',
+    async (below) => {
+      const place = await newPlace();
+      await write(place, 1);
+      await write(place, 2);
+      const directory = join(place.path('out'), below);
+      await mkdir(directory, { recursive: true });
+      await writeFile(Buffer.concat([Buffer.from(`${directory}/`), Buffer.of(0xff)]), 'odd');
+      const words = ['watch', place.path('out'), place.uri, '--complete-when', 'rename', '--once', '--json'];
+      const { code, stdout } = await holdfast(words);
+      expect(code).toBe(2);
+      expect(JSON.parse(stdout)).toMatchObject({
+        directories: [{ saved: [2], notSaved: [{ version: 1, code: 'InvalidArgument' }] }],
+        error: { message: expect.stringContaining('is not valid UTF-8') },
+      });
+    },
+  );
+
   test('a directory that is not there sets the exit status', async () => {
     const { uri, path } = await newPlace();
     const words = ['watch', path('nowhere'), uri, '--complete-when', 'rename', '--once'];

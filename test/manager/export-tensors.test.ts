@@ -105,8 +105,13 @@ describe('a model in one file', () => {
     const tensors = Object.fromEntries(names.map((name, seed) => [`m.${name}`, part([seed + 1], seed)]));
     await exported({ 'a.safetensors': safetensors(tensors) }, { prefix: 'm.', fileBytesMax: 1 });
     const index = JSON.parse(await readFile(join(to, 'model.safetensors.index.json'), 'utf8'));
-    // No tensor can have an empty name.
-    expect(Object.keys(index.weight_map).sort()).toEqual(['7', '__proto__', 'toString', 'ü']);
+    expect(Object.keys(index.weight_map).sort()).toEqual(['', '7', '__proto__', 'toString', 'ü']);
+  });
+
+  test.each(['safetensors', 'distcp'] as const)('has a tensor with an empty name (%s)', async (layout) => {
+    const files = { 'a.safetensors': safetensors({ '': part([4]), w: part([1]) }) };
+    expect(await exported(files, { layout })).toMatchObject({ tensorCount: 2 });
+    if (layout === 'safetensors') expect([...(await readModel()).keys()].sort()).toEqual(['', 'w']);
   });
 });
 

@@ -12,10 +12,9 @@
  */
 
 import type { Stats } from 'node:fs';
-import { lstat, readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { lstat, stat } from 'node:fs/promises';
 import { fileError } from '@holdfast/local-files';
-import type { Entry } from './tree.ts';
+import { type Entry, entriesIn } from './tree.ts';
 
 /** A file system may take the times of a directory and of its new entry one after the other. */
 const SAME_MS = 20;
@@ -33,19 +32,18 @@ export async function findRemoval(
 ): Promise<string | null> {
   try {
     const { mtimeMs, ctimeMs } = await stat(path);
-    return await removalBelow(path, isRenamed && mtimeMs < ctimeMs ? ctimeMs : 0);
+    return await removalBelow(Buffer.from(path), isRenamed && mtimeMs < ctimeMs ? ctimeMs : 0);
   } catch (error) {
     throw fileError(error, `look at ${path}`, { path });
   }
 }
 
 /** `renamedMs`: removals before it do not count. */
-async function removalBelow(directory: string, renamedMs: number): Promise<string | null> {
-  const entries = await readdir(directory, { withFileTypes: true });
+async function removalBelow(directory: Buffer, renamedMs: number): Promise<string | null> {
+  const entries = await entriesIn(directory);
   const times: Times[] = [];
-  for (const entry of entries) {
-    const place = join(directory, entry.name);
-    if (entry.isDirectory()) {
+  for (const { place, isDirectory } of entries) {
+    if (isDirectory) {
       const found = await removalBelow(place, renamedMs);
       if (found !== null) return found;
     }
@@ -59,7 +57,7 @@ async function removalBelow(directory: string, renamedMs: number): Promise<strin
   if (isExplained) return null;
   // A change of owner or mode of the whole looks like a rename.
   const haveAllChanged = times.every(({ ctimeMs }) => ctimeMs > mtimeMs + SAME_MS);
-  return haveAllChanged || mtimeMs >= renamedMs ? directory : null;
+  return haveAllChanged || mtimeMs >= renamedMs ? directory.toString() : null;
 }
 
 type Times = Pick<Stats, 'mtimeMs' | 'ctimeMs' | 'birthtimeMs'>;

@@ -4,6 +4,8 @@ import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, fileError } from '@holdfast/local-files';
 
+const SLASH = Buffer.from('/');
+
 /** A checkpoint of a trainer: a directory, or a single file. */
 export interface Entry {
   /** Name in the watched directory. */
@@ -31,7 +33,7 @@ export async function readTree({
 }: Pick<Entry, 'path' | 'isDirectory'>): Promise<Tree | null> {
   const files = new Map<string, string>();
   try {
-    if (isDirectory) await addFiles(files, path, '');
+    if (isDirectory) await addFiles(files, Buffer.from(path), '');
     else files.set('', await stateOf(path));
   } catch (error) {
     if (['ENOENT', 'ENOTDIR', 'ESTALE'].includes(errnoOf(error) ?? '')) return null;
@@ -44,14 +46,24 @@ export function isSameTree(one: Tree, other: Tree): boolean {
   return one.size === other.size && [...one].every(([name, state]) => other.get(name) === state);
 }
 
-async function addFiles(files: Map<string, string>, path: string, prefix: string): Promise<void> {
-  const entries = await readdir(path, { withFileTypes: true });
-  for (const entry of entries) {
-    const name = prefix + entry.name;
-    const place = join(path, entry.name);
-    if (entry.isDirectory()) await addFiles(files, place, `${name}/`);
-    else files.set(name, await stateOf(place));
+/** A name that is not UTF-8 stays in the tree, so that the save refuses it and says so. */
+async function addFiles(files: Map<string, string>, path: Buffer, prefix: string): Promise<void> {
+  for (const { name, place, isDirectory } of await entriesIn(path)) {
+    if (isDirectory) await addFiles(files, place, `${prefix}${name}/`);
+    else files.set(prefix + name, await stateOf(place));
   }
+}
+
+/** Their paths as bytes, because names need not be UTF-8. `name` may only resemble the name then. */
+export async function entriesIn(
+  directory: Buffer,
+): Promise<readonly { readonly name: string; readonly place: Buffer; readonly isDirectory: boolean }[]> {
+  const entries = await readdir(directory, { withFileTypes: true, encoding: 'buffer' });
+  return entries.map((entry) => ({
+    name: entry.name.toString(),
+    place: Buffer.concat([directory, SLASH, entry.name]),
+    isDirectory: entry.isDirectory(),
+  }));
 }
 
 /** A trainer that writes a checkpoint again writes all its files, so a few show it. */
@@ -82,7 +94,7 @@ export function factsOf(state: string): { readonly sizeBytes: bigint; readonly m
   return { sizeBytes: BigInt(sizeBytes), modifiedNs: BigInt(modifiedNs) };
 }
 
-async function stateOf(path: string): Promise<string> {
+async function stateOf(path: string | Buffer): Promise<string> {
   const { ino, size, mtimeNs } = await stat(path, { bigint: true });
   return [ino, size, mtimeNs].join(' ');
 }

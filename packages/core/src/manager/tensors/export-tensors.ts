@@ -63,7 +63,7 @@ type Tensors = Pick<Found, 'tensors' | 'archived' | 'shapes'>;
 
 /** `NotFound`: there is none. */
 function withPrefix({ tensors, archived, shapes }: Tensors, prefix = ''): Tensors {
-  const isChosen = ({ name }: { readonly name: string }) => name.startsWith(prefix) && name !== prefix;
+  const isChosen = ({ name }: { readonly name: string }) => name.startsWith(prefix);
   const chosen = { tensors: tensors.filter(isChosen), archived: archived.filter(isChosen), shapes };
   if (chosen.tensors.length + chosen.archived.length > 0) return chosen;
   const names = new Set([...tensors, ...archived].map(({ name }) => name));
