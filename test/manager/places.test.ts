@@ -3,7 +3,7 @@
  * place.
  */
 
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -24,21 +24,23 @@ describe('findRunsBelow', () => {
     for (const key of ['notes.txt', 'a/version_1/x', 'b/catalog/README', 'z']) bucket.insert(key, bytes(1));
     let calls = 0;
     const store = new ObservedStore(new MemoryStore(bucket), { clock: systemClock, onCall: () => calls++ });
-    expect(await findRunsBelow(store)).toEqual(['a', 'b/deep', 'c']);
+    expect(await findRunsBelow(store)).toEqual({ names: ['a', 'c', 'b/deep'], isWhole: true });
     expect(calls).toBe(8);
   });
 
   test('stops after ten runs and after many directories of other objects; a run here is not one below', async () => {
     const many = newBucket();
     for (let run = 10; run < 40; run++) many.insert(entry(`r${run}/`), bytes(1));
-    expect(await findRunsBelow(new MemoryStore(many))).toHaveLength(10);
+    expect((await findRunsBelow(new MemoryStore(many))).names).toHaveLength(10);
     const other = newBucket();
     for (let index = 10; index < 99; index++) other.insert(`f${index}/x`, bytes(1));
     other.insert(entry('z/'), bytes(1));
-    expect(await findRunsBelow(new MemoryStore(other))).toEqual([]);
+    expect(await findRunsBelow(new MemoryStore(other))).toEqual({ names: [], isWhole: false });
+    const all = { names: ['z'], isWhole: true };
+    expect(await findRunsBelow(new MemoryStore(other), { requestsMax: 2000 })).toEqual(all);
     const own = newBucket();
     own.insert(entry(''), bytes(1));
-    expect(await findRunsBelow(new MemoryStore(own))).toEqual([]);
+    expect(await findRunsBelow(new MemoryStore(own))).toEqual({ names: [], isWhole: true });
   });
 });
 
@@ -78,6 +80,19 @@ describe('the first save at a place', () => {
       message: expect.stringContaining(`lies in the run ${join(root, 'runs/gpt')}`),
     });
     await save('runs/bert', 1);
+    for (let index = 0; index < 50; index++)
+      await mkdir(join(root, `many/d${index}/deep`), { recursive: true });
+    await save('many/z/run', 1);
+    await expect(save('many', 1)).rejects.toMatchObject({
+      message: expect.stringContaining('holds runs already: z/run'),
+    });
+    for (let index = 0; index < 1100; index++) await mkdir(join(root, `more/d${index}`), { recursive: true });
+    await expect(save('more', 1)).rejects.toMatchObject({
+      code: 'InvalidArgument',
+      message: expect.stringContaining('holds more directories than are searched for runs'),
+      context: { place: 'shared' },
+    });
+    await save('more', 1, { mayShareItsPlace: true });
     await save('runs', 1, { mayShareItsPlace: true });
     await save('runs', 2);
     await save('runs/gpt', 2);

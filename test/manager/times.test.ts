@@ -1,16 +1,19 @@
-/** Modification times of files: recorded with each save of files, and restored on request. */
+/**
+ * Modification times of files: recorded with each save of files, and restored on request. Clocks of
+ * stores that are wrong.
+ */
 
 import { mkdir, mkdtemp, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type CheckpointManagerOptions, type RunManager, systemClock } from '@holdfast/core';
+import { type CheckpointManagerOptions, crc32c, type RunManager, systemClock } from '@holdfast/core';
 import type { LocalFiles, SinkDirectory } from '@holdfast/core/contract';
-import type { MemoryBucket } from '@holdfast/core/store';
+import { MemoryBucket } from '@holdfast/core/store';
 import { localFiles } from '@holdfast/local-files';
 import { expect, onTestFinished, test } from 'vitest';
 import { MemoryTarget } from '../sim/actors.ts';
 import { openMany } from './many-files.ts';
-import { newBucket, open } from './memory-run.ts';
+import { bytes, newBucket, open } from './memory-run.ts';
 import { memoryStaging } from './staging-in-memory.ts';
 
 const AT_MS = 1_600_000_000_123;
@@ -179,3 +182,24 @@ test('a restore that is stopped makes no further directory', async () => {
   await expect(restoring).rejects.toMatchObject({ code: 'Aborted' });
   expect(made).toEqual(['c']);
 });
+
+test.each([-315_619_200_000, 316_516_896_000_000])(
+  'a store whose clock says %i: saves commit, and a rebuild names the clock',
+  async (nowMs) => {
+    const mayReuseKey = () => true;
+    const bucket = new MemoryBucket({ crc32c, mayReuseKey, clock: { nowMs: () => nowMs } });
+    await using manager = open(bucket);
+    await manager.save({ version: 1, buffers: { a: bytes(10) } });
+    await manager.save({ version: 2, buffers: { a: bytes(10) } });
+    expect((await manager.list()).map(({ version }) => version)).toEqual([2n, 1n]);
+    // Before 1970 no time is past the recorded one, so what is retired waits.
+    const { retired } = await manager.admin.collect({ policy: { keepLast: 1, graceMs: 0 } });
+    expect(retired).toEqual([1n]);
+    for (const key of bucket.keys()) if (key.startsWith('catalog/')) bucket.remove(key);
+    await using later = open(bucket);
+    await expect(later.admin.rebuildCatalog()).rejects.toMatchObject({
+      code: 'InvalidConfig',
+      message: expect.stringMatching(/^the store's clock says .*, and a rebuilt catalog is numbered by it/),
+    });
+  },
+);

@@ -5,7 +5,7 @@ export { type GrantOptions, type Grants, type SaveGrant, withGrants } from './el
 export { crc32c, crc32cImplementation, idText, parseVersion, toVersion } from './format/index.ts';
 export { createCheckpointManager } from './manager/manager.ts';
 export type { CheckpointManagerOptions } from './manager/opening.ts';
-export { findRunsBelow, hasRunAt } from './manager/run/index.ts';
+export { findRunsBelow, hasRunAt, type RunsBelow } from './manager/run/index.ts';
 export { isTruncatedPickle } from './plan/pickle.ts';
 export {
   type LaidOutTensor,

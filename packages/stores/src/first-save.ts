@@ -1,7 +1,7 @@
 /** Checks once, before a run is begun, its place: that it is found again, and not shared. */
 
 import { resolve } from 'node:path';
-import { findRunsBelow, hasRunAt } from '@holdfast/core';
+import { findRunsBelow, hasRunAt, type RunsBelow } from '@holdfast/core';
 import { CheckpointError, isObjectKey, isStopOf, type ObjectStore } from '@holdfast/core/contract';
 import { runAround } from '@holdfast/local-files';
 import type { StoreEnvironment } from './env.ts';
@@ -14,12 +14,15 @@ import { pathOfFileUri } from './uri.ts';
  */
 const CLOUD_URI = /^((?:s3|gs):\/\/[^/?]+|az:\/\/[^/?]+\/[^/?]+)\/([^?]*)(\?.*)?$/i;
 const PARENTS_MAX = 8;
+/** For about a thousand directories. A place of a run has no more before its first save. */
+const SEARCH_REQUESTS_MAX = 2000;
 
 /**
  * Throws `InvalidArgument` if there are runs below the place, if it lies in a run, or if no search
  * for runs would find it. Runs that share a place would list each other's objects as foreign ones.
- * A mirror or a manual removal of the outer run would include the inner one. Cost: one list
- * request, and one for each segment of the path.
+ * A mirror or a manual removal of the outer run would include the inner one. A place with more
+ * than about a thousand directories counts as one with runs. Cost: one list request, two for each
+ * directory below, and one for each segment of the path.
  */
 export async function assertOwnPlace(
   uri: string,
@@ -32,13 +35,18 @@ export async function assertOwnPlace(
   signal: AbortSignal,
 ): Promise<void> {
   assertFound(uri, store.uri);
-  const below = await findRunsBelow(store.records, { signal });
-  const around = below.length > 0 ? null : await findRunAround(uri, store, signal);
-  if (below.length === 0 && around === null) return;
-  const what = around === null ? `holds runs already: ${below.join(', ')}` : `lies in the run ${around}`;
+  const below = await findRunsBelow(store.records, { signal, requestsMax: SEARCH_REQUESTS_MAX });
+  const around = below.names.length > 0 ? null : await findRunAround(uri, store, signal);
+  if (below.names.length === 0 && around === null && below.isWhole) return;
+  const what = around === null ? whatIsBelow(below) : `lies in the run ${around}`;
   throw new CheckpointError('InvalidArgument', `${store.uri} ${what}; each run needs a separate place`, {
     context: { store: store.uri, place: 'shared' },
   });
+}
+
+function whatIsBelow({ names }: RunsBelow): string {
+  if (names.length > 0) return `holds runs already: ${names.join(', ')}`;
+  return 'holds more directories than are searched for runs';
 }
 
 /** A search goes by the names of directories, and passes over names that no key may have. */

@@ -33,6 +33,11 @@ export type CheckpointStateName = 'live' | 'retiring' | 'quarantined';
 export interface CheckpointSummary {
   readonly id: CheckpointId;
   readonly version: bigint;
+  /**
+   * Key of its manifest, relative to the run. A run that was removed and begun again at its place
+   * uses ids again, and these keys not.
+   */
+  readonly manifestKey: string;
   readonly sizeBytes: number;
   /**
    * The part of `sizeBytes` that was sent for this checkpoint. The rest are unchanged files stored
@@ -99,7 +104,6 @@ export interface CheckpointDetails extends CheckpointSummary {
   readonly directories: readonly string[];
   /** Metadata of the commit and of later annotations; the last value of a name counts. */
   readonly metadata: Readonly<Record<string, string>>;
-  readonly manifestKey: string;
 }
 
 /**

@@ -103,9 +103,9 @@ export interface RunAdmin
    */
   forkFrom(source: RunManager, options?: ForkOptions): Promise<ForkResult>;
   /**
-   * Names of the first ten runs below this place, relative to it: for a URI that leads to a parent
-   * of runs. Cost: one list request for each run, and two for each other directory; about 32 at
-   * most.
+   * Names of up to ten runs below this place, relative to it: for a URI that leads to a parent of
+   * runs. Cost: one list request for each run, and two for each other directory. The search ends
+   * after about 32, and may not have found all.
    */
   runsBelow(options?: CallOptions): Promise<readonly string[]>;
   /**

@@ -114,7 +114,8 @@ export class Admin implements RunAdmin {
   }
 
   async runsBelow(options: CallOptions = {}): Promise<readonly string[]> {
-    return findRunsBelow(this.#run.records, this.#calls.bounded(options, CALL_RULES.call));
+    const { signal } = this.#calls.bounded(options, CALL_RULES.call);
+    return (await findRunsBelow(this.#run.records, { signal })).names;
   }
 
   async overview(options: OverviewOptions = {}): Promise<RunOverview> {

@@ -21,7 +21,6 @@
  * its bytes are there, so it is kept, unverified.
  */
 
-import { TIME_MS_MAX } from '../contract/ranges.ts';
 import {
   type CatalogCheckpoint,
   type CatalogEntry,
@@ -38,6 +37,7 @@ import { compareIds, Union } from './assemble.ts';
 import { receiptPlaces } from './file-lists.ts';
 import { EMPTY_STATE } from './state.ts';
 import { totalBytes } from './stored-file.ts';
+import { clockTimeMs } from './times.ts';
 
 /** Transaction kind of the entry that begins a rebuilt catalog. */
 export const REBUILD_KIND = 'rebuild';
@@ -168,7 +168,7 @@ function checkpointOf(found: FoundManifest, rolledBack: boolean): CatalogCheckpo
     metrics: union.metrics,
     bases: union.bases,
     suspicions: union.fewSuspicions,
-    atMs: Math.min(Math.max(0, Math.round(createdAtMs)), TIME_MS_MAX),
+    atMs: clockTimeMs(createdAtMs),
   });
   return { ...checkpoint, rolledBack };
 }

@@ -175,6 +175,7 @@ class ReadTry implements Deadline {
     const sentMs = this.#transfer.shared.deadlines.nowMs;
     const call = this.#transfer.sendOnce(what, (sent) => into(bytes, sent), this.#repeats, {
       buffer,
+      payloadBytes: lengthBytes,
       onStart,
     });
     const contender = { spare, sentMs, call, request };

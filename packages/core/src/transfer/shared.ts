@@ -29,6 +29,18 @@ export interface ActiveTransfer {
   letGo(error: unknown): void;
 }
 
+/**
+ * A request whose answer comes byte by byte is not silent. It may take 30 times as long as silence,
+ * and the time of its bytes at a rate that only a broken connection is below.
+ */
+const LONGEST_STALLS = 30;
+const BYTES_PER_SECOND_MIN = 16 * 1024;
+
+/** The longest time of a request with this many bytes of payload. */
+export function longestRequestMs(stallMs: number, payloadBytes: number): number {
+  return LONGEST_STALLS * stallMs + (1000 * payloadBytes) / BYTES_PER_SECOND_MIN;
+}
+
 export function stallTimeoutMs(settings: Settings, repeats: number): number {
   return settings.stallTimeoutMs * 2 ** Math.min(repeats, STALL_DOUBLINGS_MAX);
 }

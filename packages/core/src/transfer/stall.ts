@@ -44,6 +44,11 @@ export interface WatchOptions<T = unknown> {
    * ends early only by `stop`.
    */
   readonly stallTimeoutMs?: number | undefined;
+  /**
+   * Longest time of the whole call, counted in the same way, for an answer that comes byte by byte
+   * and never ends. Looked at each `stallTimeoutMs`. Absent: any.
+   */
+  readonly longestMs?: number | undefined;
   /** Time the call has to end after it was told to stop. */
   readonly graceMs: number;
   readonly deadlines: Deadlines;
@@ -70,6 +75,7 @@ export interface WatchOptions<T = unknown> {
 export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, RequestWatch {
   dueMs = 0;
   readonly #options: WatchOptions<T>;
+  #begunMs = 0;
   #movedMs = Number.NEGATIVE_INFINITY;
   #waitingCount = 0;
   #sentCount = 0;
@@ -106,7 +112,9 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, Request
     const hasWaited = this.isWaiting;
     this.#waitingCount += waiting;
     this.#sentCount += sent;
-    if (hasWaited && !this.isWaiting) this.onBytes(); // the silence, if any, begins now
+    if (!hasWaited || this.isWaiting) return;
+    this.onBytes(); // the silence, if any, begins now
+    this.#begunMs = this.#movedMs;
   }
 
   /** Call it once. */
@@ -120,6 +128,7 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, Request
         reject(error);
       };
       among?.add(this);
+      this.#begunMs = this.#options.deadlines.nowMs;
       if (stallTimeoutMs !== undefined) this.#setDeadline(stallTimeoutMs);
       call.then(
         (value) => {
@@ -146,10 +155,12 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, Request
   }
 
   onDue(): void {
-    const { what, stallTimeoutMs = 0, deadlines } = this.#options;
+    const { what, stallTimeoutMs = 0, longestMs = Number.POSITIVE_INFINITY, deadlines } = this.#options;
     const silentMs = deadlines.nowMs - this.#movedMs;
+    const passedMs = deadlines.nowMs - this.#begunMs;
     if (this.#stoppedBy) this.#giveUp?.(abandonedError(this.#options, this.#stoppedBy));
     else if (this.isWaiting) this.#setDeadline(stallTimeoutMs);
+    else if (passedMs >= longestMs) this.stop(endlessError(what, passedMs));
     else if (silentMs < stallTimeoutMs) this.#setDeadline(stallTimeoutMs - silentMs);
     else this.stop(stallError(what, stallTimeoutMs));
   }
@@ -189,6 +200,11 @@ export async function withStallTimeout<T>(
 
 function stallError(what: string, timeoutMs: number): CheckpointError {
   return new CheckpointError('Unavailable', `${what}: no answer for ${timeoutMs / 1000} s`);
+}
+
+function endlessError(what: string, passedMs: number): CheckpointError {
+  const seconds = Math.round(passedMs / 1000);
+  return new CheckpointError('Unavailable', `${what}: the answer has not ended after ${seconds} s`);
 }
 
 function abandonedError(options: { graceMs: number }, why: CheckpointError): CheckpointError {

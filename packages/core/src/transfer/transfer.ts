@@ -22,7 +22,7 @@ import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
 import type { Items, TransferOptions } from './options.ts';
 import { Pace } from './pace.ts';
 import { type RetryPolicy, retrying } from './retry.ts';
-import { type ActiveTransfer, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
+import { type ActiveTransfer, longestRequestMs, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
 import { ABORT_GRACE_MS, type RequestCall, type Stoppable, WatchedCall } from './stall.ts';
 import type { Workers } from './workers.ts';
 
@@ -53,8 +53,8 @@ export interface CallExtras<T> {
   /** Memory that the call reads or writes. */
   readonly buffer?: PooledBuffer | undefined;
   /**
-   * Payload bytes that the call sends. The first try has waited for the limit of bandwidth. Retries
-   * count too, and do not wait, because they would hold memory meanwhile.
+   * Payload bytes that the call moves. The first try has waited for the limit of bandwidth. Retries
+   * of `request` count too, and do not wait, because they would hold memory meanwhile.
    */
   readonly payloadBytes?: number | undefined;
   /** Called just before the call begins. The receiver may stop the call. */
@@ -350,7 +350,9 @@ export class Transfer implements ActiveTransfer {
       if (extras.onLate) late.then(extras.onLate).catch(() => undefined);
     };
     const { stallTimeoutMs: graceMs } = settings;
-    const call = new WatchedCall({ what, stallTimeoutMs: timeoutMs, graceMs, deadlines, onAbandoned, among });
+    const longestMs = timeoutMs && longestRequestMs(timeoutMs, extras.payloadBytes ?? 0);
+    const limits = { stallTimeoutMs: timeoutMs, longestMs, graceMs };
+    const call = new WatchedCall({ what, ...limits, deadlines, onAbandoned, among });
     extras.onStart?.(call);
     return call.run(operation);
   }

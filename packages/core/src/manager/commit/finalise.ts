@@ -17,6 +17,7 @@ import type { AssembledManifest } from '../../plan/assemble.ts';
 import type { Present, Rejected } from '../../plan/decision.ts';
 import { countOf } from '../../plan/file-lists.ts';
 import { checkpointsAtHand, findById } from '../../plan/state.ts';
+import { clockTimeMs } from '../../plan/times.ts';
 import type { Commit } from '../../plan/transaction.ts';
 import { type Catalog, type Head, rejectionError } from '../catalog/index.ts';
 import {
@@ -250,7 +251,7 @@ async function commit(
     metrics: manifest.metrics,
     bases: manifest.bases,
     suspicions: manifest.suspicions,
-    atMs: options.committedAtMs ?? Math.floor(options.storeTimeMs),
+    atMs: options.committedAtMs ?? clockTimeMs(options.storeTimeMs),
   };
   const result = await run.catalog.append(txn, { runId: head.runId || runId, head, signal });
   if (result.kind === 'committed') {

@@ -22,6 +22,7 @@ import { loggedReason } from '../../plan/reason.ts';
 import { planRetention } from '../../plan/retention.ts';
 import { allCheckpoints, findById } from '../../plan/state.ts';
 import { timeText } from '../../plan/time-text.ts';
+import { clockTimeMs } from '../../plan/times.ts';
 import type { Head } from '../catalog/index.ts';
 import { listLeases, objectTimeMs } from '../read/index.ts';
 import { withDeadline } from '../records/index.ts';
@@ -139,7 +140,7 @@ async function retireAll(
       const { lineage, epoch } = state;
       const checkpoints = batch.map(({ id }) => id).reverse();
       const reason = loggedReason(why, batch[0]?.reasons.join('; ') ?? '');
-      const times = { atMs: storeNowMs, graceMs: policy.graceMs };
+      const times = { atMs: clockTimeMs(storeNowMs), graceMs: policy.graceMs };
       return { kind: 'retire' as const, lineage, epoch, checkpoints, reason, ...times };
     };
     const { before, after } = await decide(run, retire, {

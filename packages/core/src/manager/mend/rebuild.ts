@@ -23,6 +23,7 @@
 import { atATime } from '../../contract/at-a-time.ts';
 import type { WaitOptions } from '../../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../../contract/errors.ts';
+import { TIME_MS_MAX } from '../../contract/ranges.ts';
 import type { LeftOutManifest, RebuildOptions, RebuildResult } from '../../contract/upkeep.ts';
 import {
   type CatalogEntry,
@@ -38,6 +39,7 @@ import {
 import { closePages } from '../../plan/pages.ts';
 import { FIRST_SEQ, isRebuildMark, REBUILD_KIND, rebuiltState } from '../../plan/rebuild.ts';
 import { allCheckpoints } from '../../plan/state.ts';
+import { timeText } from '../../plan/time-text.ts';
 import {
   createRecord,
   deleteForTidiness,
@@ -145,6 +147,16 @@ async function firstEntry(
   return { ...entry, state };
 }
 
+/** A rebuilt catalog is numbered by the store's clock, so that it comes after the lost one. */
+function seqByClock(run: RunContext, storeTimeMs: number): number {
+  if (storeTimeMs >= 1 && storeTimeMs <= TIME_MS_MAX) return Math.round(storeTimeMs);
+  throw new CheckpointError(
+    'InvalidConfig',
+    `the store's clock says ${timeText(storeTimeMs)}, and a rebuilt catalog is numbered by it; nothing was changed`,
+    { context: { store: run.store.uri } },
+  );
+}
+
 function planEntry(
   run: RunContext,
   {
@@ -166,7 +178,7 @@ function planEntry(
   return {
     format: undefined,
     runId: newId(run),
-    seq: Math.round(listing.storeTimeMs),
+    seq: seqByClock(run, listing.storeTimeMs),
     entryId: newId(run),
     parentId: '',
     transaction: {

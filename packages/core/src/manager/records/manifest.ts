@@ -103,6 +103,7 @@ export function summaryOf(
   return jsonReady({
     id,
     version: id.version,
+    manifestKey: checkpoint.manifestKey,
     sizeBytes: checkpoint.sizeBytes,
     storedBytes: checkpoint.storedBytes,
     bases: checkpoint.bases,
@@ -142,10 +143,9 @@ export async function readDetails(
       files.push({ name, sizeBytes, crc32c, writer, key, mtimeMs: mtimeMs === 0 ? null : mtimeMs });
   }
   const { worldSize } = manifest;
-  const { manifestKey } = checkpoint;
   const metadata = Object.assign(union.metadata, checkpoint.annotatedMetadata);
   // Files hold no bigint, and there may be a million of them, so only the rest is converted.
-  return Object.assign(jsonReady({ ...summary, worldSize, writers, metadata, manifestKey }), {
+  return Object.assign(jsonReady({ ...summary, worldSize, writers, metadata }), {
     files,
     directories: [...directories].sort(compareUtf8),
   });

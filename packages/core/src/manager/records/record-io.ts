@@ -2,8 +2,8 @@
 
 import type { Clock, Logger, Random } from '../../contract/components.ts';
 import type { ObjectStore } from '../../contract/object-store.ts';
-import { TIME_MS_MAX } from '../../contract/ranges.ts';
 import type { Settings } from '../../contract/settings.ts';
+import { clockTimeMs } from '../../plan/times.ts';
 
 export interface RecordIo {
   /** The store; reads and deletes are repeated after temporary errors, creates are not. */
@@ -16,12 +16,9 @@ export interface RecordIo {
 
 const ID_DIGITS = 32; // 128 bits
 
-/**
- * The clock of this machine, for records; no decision depends on it. A time beyond the range of a
- * record is limited to that range, so a wrong clock stops no save.
- */
+/** The clock of this machine, for records; no decision depends on it. */
 export function machineTimeMs({ clock }: Pick<RecordIo, 'clock'>): number {
-  return Math.min(TIME_MS_MAX, Math.max(0, Math.round(clock.nowMs())));
+  return clockTimeMs(clock.nowMs());
 }
 
 export function newId({ random }: Pick<RecordIo, 'random'>): string {

@@ -14,7 +14,7 @@ export { plannedCheckpoint, plannedEvent, transferOptions } from './progress.ts'
 export { EVERYTHING, listRun, SWEPT_PREFIXES, type WholeListing } from './run-listing.ts';
 export { decodeRunRecord, readRunRecord, rememberRunRecord } from './run-record.ts';
 export { bringRules, rulesInForce, setRules } from './run-rules.ts';
-export { findRunsBelow, hasRunAt } from './runs-below.ts';
+export { findRunsBelow, hasRunAt, type RunsBelow } from './runs-below.ts';
 export { checkMeta, checkWriter } from './save-arguments.ts';
 export { unlessRemoved, unlessRemovedMeanwhile } from './unless-removed.ts';
 export { listVersions } from './version-listing.ts';
