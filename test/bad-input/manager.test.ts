@@ -154,8 +154,18 @@ const CALLS: readonly Row[] = [
     { metrics: { a: 1 }, metadata: { b: 'x' } },
   ],
   ['annotate in vain', (m, o) => m.admin.annotate(1, o), { metrics: NEEDED, metadata: NEEDED }, NEEDED],
-  ['planRetention', (m, o) => m.admin.planRetention(o), { ...WAIT, policy: OBJECT, force: FLAG }, OBJECT],
-  ['collect', (m, o) => m.admin.collect(o), { ...WAIT, policy: OBJECT, force: FLAG }, OBJECT],
+  [
+    'planRetention',
+    (m, o) => m.admin.planRetention(o),
+    { ...WAIT, policy: OBJECT, force: FLAG, reason: OPTIONAL },
+    OBJECT,
+  ],
+  [
+    'collect',
+    (m, o) => m.admin.collect(o),
+    { ...WAIT, policy: OBJECT, force: FLAG, reason: OPTIONAL },
+    OBJECT,
+  ],
   ['setRetention', (m, o) => m.admin.setRetention({}, o), WAIT, OBJECT],
   [
     'a policy',

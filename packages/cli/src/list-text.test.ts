@@ -11,6 +11,7 @@ function summary(version: number, rest: Partial<CheckpointSummary> = {}): Checkp
   return {
     id: { lineage: 0, epoch: 1, version: BigInt(version) },
     version: BigInt(version),
+    manifestKey: 'manifest',
     sizeBytes: 10,
     storedBytes: 10,
     bases: [],

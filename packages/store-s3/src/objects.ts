@@ -58,7 +58,9 @@ export class S3Objects implements ObjectRequests {
     });
     const { etag, date } = answer.headers;
     if (etag === undefined) throw foreignSuccess(answer);
-    return { sizeBytes: bytes.byteLength, etag: plainEtag(etag), createdAtMs: dateMs(date) };
+    // Of what the store has received. One that does not compare it with ours may still report it.
+    const stored = crcOfBase64(answer.headers['x-amz-checksum-crc32c']);
+    return { sizeBytes: bytes.byteLength, etag: plainEtag(etag), createdAtMs: dateMs(date), crc32c: stored };
   }
 
   async head({ path }: ObjectPlace, signal: AbortSignal | undefined): Promise<Omit<ObjectInfo, 'key'>> {

@@ -158,7 +158,9 @@ export class S3Upload extends PartUpload {
       onBytes,
       signal,
     });
-    return { ...(hasChecksum && { crc32c }), etag: plainEtag(headers.etag) };
+    // Of what the store has received. One that does not compare it with ours may still report it.
+    const stored = crcOfBase64(headers['x-amz-checksum-crc32c']) ?? (hasChecksum ? crc32c : undefined);
+    return { ...(stored !== undefined && { crc32c: stored }), etag: plainEtag(headers.etag) };
   }
 
   protected async partsPage(
@@ -217,7 +219,14 @@ export class S3Upload extends PartUpload {
       signal,
     });
     const xml = documentOf(answer);
-    return { sizeBytes, etag: plainEtag(textOf(xml, 'ETag')), createdAtMs: dateMs(answer.headers['date']) };
+    // For zero bytes MinIO computes an invalid checksum.
+    const isWhole = textOf(xml, 'ChecksumType') === 'FULL_OBJECT' && sizeBytes > 0;
+    return {
+      sizeBytes,
+      etag: plainEtag(textOf(xml, 'ETag')),
+      createdAtMs: dateMs(answer.headers['date']),
+      ...(isWhole && { crc32c: crcOfBase64(textOf(xml, 'ChecksumCRC32C')) }),
+    };
   }
 
   protected async sendAbort(signal: AbortSignal | undefined): Promise<void> {

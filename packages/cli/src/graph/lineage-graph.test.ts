@@ -15,7 +15,8 @@ function checkpoint(
 ): CheckpointSummary {
   const id = { lineage, epoch: 1, version: BigInt(version) };
   return {
-    ...{ id, version: id.version, sizeBytes: 1024, storedBytes: 1024, bases: [], fileCount: 1, metrics: {} },
+    ...{ id, version: id.version, manifestKey: 'manifest' },
+    ...{ sizeBytes: 1024, storedBytes: 1024, bases: [], fileCount: 1, metrics: {} },
     ...{ state: 'live', isLatest: false, pins: [], isVerified: false, isSuspect: false, isLeftBehind: false },
     ...{ reason: '', committedAtMs: NOW_MS - 60_000, graceUntilMs: null, graceLeftMs: null },
     ...more,

@@ -105,7 +105,7 @@ export class WritableCheckpoint implements Checkpoint {
       const checkpoint = await this.#session.finalise(options);
       this.summary = this.#summarise(checkpoint);
     } finally {
-      await this.#run.uploads.settled();
+      await this.#run.uploads.settled(signal);
     }
   }
 

@@ -11,7 +11,7 @@ import type { LeftUpload, UploadItem } from './api.ts';
 import { blameTransport } from './changed-on-the-way.ts';
 import type { Destination, PartsDestination, Piece } from './destination.ts';
 import type { RequestCall } from './stall.ts';
-import { StoreParts, toSendAgain, wrongSize } from './store-parts.ts';
+import { assertStored, StoreParts, toSendAgain, wrongSize } from './store-parts.ts';
 import type { Transfer } from './transfer.ts';
 
 export class StoreDestination implements Destination {
@@ -39,8 +39,10 @@ export class StoreDestination implements Destination {
     const send = async ({ signal, onBytes }: RequestCall) => {
       const key = this.#item.key();
       try {
-        const { sizeBytes } = await this.#transfer.store.create(key, bytes, { crc32c, signal, onBytes });
+        const made = await this.#transfer.store.create(key, bytes, { crc32c, signal, onBytes });
+        const { sizeBytes } = made;
         if (sizeBytes !== bytes.byteLength) throw wrongSize(key, bytes.byteLength, sizeBytes);
+        assertStored(made, { crc32c });
       } catch (error) {
         if (isCheckpointError(error, 'AlreadyExists')) throw toSendAgain(error, key);
         throw blameTransport(error, bytes, crc32c);

@@ -128,7 +128,7 @@ export class StoreParts implements PartsDestination {
     const { object, isAcknowledged } = await this.#make(whole);
     if (object.sizeBytes !== whole.sizeBytes) throw wrongSize(this.key, whole.sizeBytes, object.sizeBytes);
     if (this.#isShared) assertLike(isAcknowledged ? await this.#head() : object, whole, isAcknowledged);
-    if (!this.#isShared) assertMade(object, whole);
+    if (!this.#isShared) assertStored(object, whole);
   }
 
   #make(whole: WholeFile): Promise<Made> {
@@ -203,14 +203,14 @@ function assertLike(found: ObjectInfo, whole: WholeFile, isAcknowledged: boolean
 }
 
 /**
- * Checks the object of an upload of this process alone, as far as the store reports it. The
- * checksum was sent with the completion. If that answer was lost, the object was looked up anyway.
- * So this check costs no request.
+ * Checks an object that only this process has sent, as far as the store reports it. The checksum
+ * was sent with it. If the answer was lost, the object was looked up anyway. So this check costs no
+ * request.
  */
-function assertMade({ key, crc32c }: ObjectInfo, whole: WholeFile): void {
-  if (crc32c === undefined || crc32c === whole.crc32c) return;
-  const [expected, found] = [hexCrc(whole.crc32c), hexCrc(crc32c)];
-  const message = `the store made an object of ${found} out of parts of ${expected}`;
+export function assertStored({ key, crc32c }: ObjectInfo, sent: Pick<WholeFile, 'crc32c'>): void {
+  if (crc32c === undefined || crc32c === sent.crc32c) return;
+  const [expected, found] = [hexCrc(sent.crc32c), hexCrc(crc32c)];
+  const message = `the store made an object of ${found} out of ${expected}`;
   throw new CheckpointError('Corrupt', message, { context: { key, expected, found }, status: 'temporary' });
 }
 

@@ -8,7 +8,6 @@ import { CheckpointError, isCheckpointError, throwIfAborted } from '../../contra
 import {
   type CatalogEntry,
   catalogKey,
-  crc32c,
   encodeRecord,
   SEQ_MAX,
   type State,
@@ -21,6 +20,7 @@ import { TXN_RING_LENGTH } from '../../plan/state.ts';
 import type { Txn } from '../../plan/transaction.ts';
 import {
   backOff,
+  createAsSent,
   createRecord,
   isUnanswered,
   machineTimeMs,
@@ -217,7 +217,7 @@ export class Sending {
     // Set before the request: the caller then knows about it, however this call ends.
     this.#memory.openOn = entry.seq - 1;
     try {
-      await this.#run.records.create(catalogKey(entry.seq), bytes, { crc32c: crc32c(bytes), signal });
+      await createAsSent(this.#run, catalogKey(entry.seq), bytes, signal);
       return { isAcknowledged: true, entry };
     } catch (error) {
       if (!isCheckpointError(error)) throw error;

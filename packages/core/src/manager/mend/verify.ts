@@ -48,7 +48,7 @@ export async function verify(run: RunContext, options: VerifyOptions): Promise<V
       : await record(run, checkpoint, found, bounded);
     return { id: checkpoint.id, version: checkpoint.id.version, isDoubtful, ...found, ...outcome };
   } finally {
-    await lease.release();
+    await lease.release({ signal });
   }
 }
 

@@ -68,8 +68,8 @@ export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<Copi
     const copying = new Copying(copy, original, membership, { ...options, signal });
     return await copying.run();
   } finally {
-    await lease.release();
-    await target.uploads.settled();
+    await lease.release({ signal });
+    await target.uploads.settled(signal);
   }
 }
 

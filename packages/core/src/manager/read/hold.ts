@@ -50,7 +50,7 @@ export class Hold implements OpenedFile {
 
   async #release(): Promise<void> {
     await this.held.catch(() => undefined);
-    await this.#lease?.release(RELEASE_TIMEOUT_MS);
+    await this.#lease?.release({ timeoutMs: RELEASE_TIMEOUT_MS });
   }
 
   async #take(checkpoint: CatalogCheckpoint): Promise<Held> {

@@ -31,6 +31,6 @@ export async function withLeasedManifest<T>(
   } catch (error) {
     throw await unlessRemovedMeanwhile(run, checkpoint, error, signal);
   } finally {
-    await lease.release();
+    await lease.release({ signal });
   }
 }

@@ -69,7 +69,7 @@ async function createdAt(
 ): Promise<number> {
   const { answer: found } = await run.catalog.ask(({ state }) => findById(state, id), signal);
   if (found?.state === 'LIVE') return (await run.records.head(key, { signal })).createdAtMs;
-  await deleteForTidiness(run, [key], 'releasing a read lease');
+  await deleteForTidiness(run, [key], 'releasing a read lease', { signal });
   if (found) requireLive(found);
   throw new CheckpointError('NotFound', `version ${id.version} was removed meanwhile`, {
     context: { version: id.version },
@@ -151,7 +151,7 @@ export async function objectTimeMs(
   try {
     return (await run.records.head(key, { signal })).createdAtMs;
   } finally {
-    await deleteForTidiness(run, [key], 'deleting the lease that told the time');
+    await deleteForTidiness(run, [key], 'deleting the lease that told the time', { signal });
   }
 }
 

@@ -150,7 +150,7 @@ export class OpenFile {
 
   async #release(): Promise<void> {
     await Promise.allSettled(this.#underWay);
-    await this.#ownedLease?.release(RELEASE_TIMEOUT_MS);
+    await this.#ownedLease?.release({ timeoutMs: RELEASE_TIMEOUT_MS });
   }
 
   readonly #onAbort = (event: Event): void => void this.end(abortError(event.target as AbortSignal));

@@ -66,7 +66,7 @@ export async function restore(run: RunContext, options: RestoreOptions): Promise
         });
       };
     } finally {
-      await lease.release();
+      await lease.release({ signal: options.signal });
     }
   }
 }

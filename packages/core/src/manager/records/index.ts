@@ -25,6 +25,7 @@ export {
 export { machineTimeMs, newId, type RecordIo } from './record-io.ts';
 export {
   backOff,
+  createAsSent,
   createRecord,
   deleteForTidiness,
   endOf,
@@ -32,6 +33,7 @@ export {
   getOrNull,
   isUnanswered,
   isUnreadable,
+  type TidinessLimits,
   unknownRecord,
 } from './records.ts';
 export {

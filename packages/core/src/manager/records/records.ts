@@ -3,6 +3,7 @@
 import { CheckpointError, isCheckpointError, toCheckpointError } from '../../contract/errors.ts';
 import type { ObjectStore } from '../../contract/object-store.ts';
 import { bytesEqual, crc32c, recordBytesMax, sha256, toHex } from '../../format/index.ts';
+import { hexCrc } from '../../plan/ranges.ts';
 import { pauseBeforeRepeat, repeatDelayMs } from '../../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 
@@ -57,6 +58,26 @@ export function endOf(error: unknown): unknown {
   return isCheckpointError(error, 'OutcomeUnknown') && error.cause !== undefined ? error.cause : error;
 }
 
+/**
+ * Creates an object. `Corrupt` of status `exhausted`: by the checksum in its answer the store has
+ * other bytes, so the effect is that of an answer that was lost.
+ */
+export async function createAsSent(
+  { records }: Pick<RecordIo, 'records'>,
+  key: string,
+  bytes: Uint8Array,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const sent = crc32c(bytes);
+  const { crc32c: stored = sent } = await records.create(key, bytes, { crc32c: sent, signal });
+  if (stored === sent) return;
+  const [expected, found] = [hexCrc(sent), hexCrc(stored)];
+  throw new CheckpointError('Corrupt', `the store made ${key} of ${found} out of ${expected}`, {
+    context: { store: records.uri, key, expected, found },
+    status: 'exhausted',
+  });
+}
+
 async function createAndCompare(
   run: RecordIo,
   { key, bytes, sent }: { key: string; bytes: Uint8Array; sent: { mayBeThere: boolean } },
@@ -64,7 +85,7 @@ async function createAndCompare(
 ): Promise<Created> {
   for (let repeats = 0; ; repeats++) {
     try {
-      await run.records.create(key, bytes, { crc32c: crc32c(bytes), signal });
+      await createAsSent(run, key, bytes, signal);
       return { isOurs: true };
     } catch (error) {
       const mayBeThere = isCheckpointError(error, 'AlreadyExists') || isUnanswered(error);
@@ -112,18 +133,24 @@ export async function backOff(
   await pauseBeforeRepeat(error, delayMs, { clock, signal });
 }
 
+export interface TidinessLimits {
+  /** Default: `stallTimeoutMs`. */
+  readonly timeoutMs: number | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
 /**
  * Deletes records that would do no harm if they stayed. Errors are only logged, and a silent store
- * is waited for no longer than `timeoutMs`: default `stallTimeoutMs`.
+ * is waited for within the limits.
  */
 export async function deleteForTidiness(
   run: RecordIo,
   keys: readonly string[],
   what: string,
-  timeoutMs = run.settings.stallTimeoutMs,
+  { timeoutMs = run.settings.stallTimeoutMs, signal }: Partial<TidinessLimits> = {},
 ): Promise<void> {
   const { clock, records, logger } = run;
-  const bounds = { clock, timeoutMs, what, signal: undefined };
+  const bounds = { clock, timeoutMs, what, signal };
   try {
     const results = await withDeadline(bounds, (until) => records.deleteMany(keys, { signal: until }));
     for (const { error } of results) if (error) throw error;

@@ -5,11 +5,11 @@
  */
 
 import type { CheckpointId } from '../../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../../contract/errors.ts';
+import { CheckpointError, unlessAborted } from '../../contract/errors.ts';
 import type { ObjectStore, Upload } from '../../contract/object-store.ts';
 import { encodeRecord, uploadIdPrefix, uploadKey } from '../../format/index.ts';
 import type { UploadItem } from '../../transfer/index.ts';
-import { withDeadline } from './deadline.ts';
+import { withDeadline, withLastLook } from './deadline.ts';
 import { newId, type RecordIo } from './record-io.ts';
 import { createRecord, deleteForTidiness } from './records.ts';
 
@@ -93,11 +93,13 @@ export class UploadRecords {
   }
 
   /**
-   * Waits for records that are being deleted: seconds at most if the store does not answer. Never
-   * throws.
+   * Waits for records that are being deleted: seconds at most if the store does not answer, and a
+   * second after the signal. Never throws.
    */
-  async settled(): Promise<void> {
-    await this.#deleting;
+  async settled(signal?: AbortSignal): Promise<void> {
+    const { clock } = this.#run;
+    const deleting = this.#deleting ?? Promise.resolve();
+    await withLastLook(clock, signal, (late) => unlessAborted(deleting, late)).catch(() => undefined);
   }
 
   /** A record that stays does no harm: a process that follows it finds no upload. */

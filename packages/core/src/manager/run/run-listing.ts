@@ -5,6 +5,7 @@ import {
   isCheckpointError,
   throwIfAborted,
   toCheckpointError,
+  unlessAborted,
 } from '../../contract/errors.ts';
 import type { ObjectInfo, OpenUpload } from '../../contract/object-store.ts';
 import {
@@ -100,7 +101,7 @@ async function listOpenUploads(run: RunParts, signal: AbortSignal | undefined): 
         );
         const end = () => stop.abort(until.aborted ? due.reason : silent);
         due.addEventListener('abort', end, { once: true });
-        return iterator.next();
+        return unlessAborted(iterator.next(), due);
       });
       if (done) return uploads;
       uploads.push(value);

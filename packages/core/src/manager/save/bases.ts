@@ -204,8 +204,8 @@ export class HeldBases {
     if (lease?.isHeld) this.#leases.set(text, { id, lease });
   }
 
-  async release(): Promise<void> {
-    await Promise.all([...this.#leases.values()].map(({ lease }) => lease.release()));
+  async release(signal?: AbortSignal): Promise<void> {
+    await Promise.all([...this.#leases.values()].map(({ lease }) => lease.release({ signal })));
   }
 
   /**

@@ -118,8 +118,8 @@ async function saveIn(
     const suspicions = await session.deliver(files, meta, options);
     return await finish(session, { files, suspicions }, options);
   } finally {
-    await session.end();
-    await run.uploads.settled();
+    await session.end(options.signal);
+    await run.uploads.settled(options.signal);
   }
 }
 

@@ -205,11 +205,11 @@ export class SaveSession {
 
   /**
    * Ends the session, after success or failure. Other processes may still commit a delivery that is
-   * not committed yet, so its bases stay protected for a while.
+   * not committed yet, so its bases stay protected for a while. Ends a second after the signal.
    */
-  async end(): Promise<void> {
+  async end(signal?: AbortSignal): Promise<void> {
     if (this.#receipt && !this.#isCommitted) await this.#bases.leave();
-    else await this.#bases.release();
+    else await this.#bases.release(signal);
   }
 
   /** Waits for the commit that lists this writer's receipt, or makes that commit. */
