@@ -58,7 +58,7 @@ export class S3Objects implements ObjectRequests {
     });
     const { etag, date } = answer.headers;
     if (etag === undefined) throw foreignSuccess(answer);
-    // Of what the store has received. One that does not compare it with ours may still report it.
+    // The checksum of what the store has received, which it may not have compared with ours.
     const stored = crcOfBase64(answer.headers['x-amz-checksum-crc32c']);
     return { sizeBytes: bytes.byteLength, etag: plainEtag(etag), createdAtMs: dateMs(date), crc32c: stored };
   }

@@ -158,7 +158,7 @@ export class S3Upload extends PartUpload {
       onBytes,
       signal,
     });
-    // Of what the store has received. One that does not compare it with ours may still report it.
+    // The checksum of what the store has received, which it may not have compared with ours.
     const stored = crcOfBase64(headers['x-amz-checksum-crc32c']) ?? (hasChecksum ? crc32c : undefined);
     return { ...(stored !== undefined && { crc32c: stored }), etag: plainEtag(headers.etag) };
   }

@@ -58,7 +58,7 @@ test('assertRestored: finds a missing file, another size, and other bytes', () =
   expect(() => assertRestored(copy, source, { names: [fileName(0)], compareBytes: true })).toThrow(/3 files/);
 });
 
-test('assertRestored: of a range, it finds another size and other bytes', () => {
+test('assertRestored: a range that has another size or other bytes is found', () => {
   const [source, copy] = [newDirectory(), newDirectory()];
   writeFiles(source, { name: '1x5000B', fileCount: 1, fileBytes: 5000 }, randomBytes(16_384));
   const original = readFileSync(join(source, fileName(0)));

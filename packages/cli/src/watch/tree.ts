@@ -54,7 +54,9 @@ async function addFiles(files: Map<string, string>, path: Buffer, prefix: string
   }
 }
 
-/** Their paths as bytes, because names need not be UTF-8. `name` may only resemble the name then. */
+/**
+ * Paths are bytes, because names need not be UTF-8. The `name` of such an entry only resembles it.
+ */
 export async function entriesIn(
   directory: Buffer,
 ): Promise<readonly { readonly name: string; readonly place: Buffer; readonly isDirectory: boolean }[]> {

@@ -28,7 +28,7 @@ const METADATA = 'torch.distributed.checkpoint.metadata';
 const FILE_SYSTEM = 'torch.distributed.checkpoint.filesystem';
 
 /**
- * `Unsupported`: PyTorch has no such type. `InvalidArgument`: a name cannot be written as UTF-8.
+ * `Unsupported`: no type of that name is known. `InvalidArgument`: a name cannot be written as UTF-8.
  */
 export function planDistcpFiles(tensors: readonly JoinedTensor[], fileBytesMax: number): TensorFiles {
   const groups = groupsBySize(tensors, fileBytesMax);
@@ -87,7 +87,7 @@ function typeOf({ name, dtype }: JoinedTensor): TorchType {
   if (type) return type;
   throw new CheckpointError(
     'Unsupported',
-    `tensor ${shown(name)} has the type ${dtype}, which PyTorch's distributed checkpoints do not have; export it in the layout safetensors, or choose other tensors`,
+    `tensor ${shown(name)} has the type ${dtype}, which is not written in the layout distcp; choose other tensors, or the layout safetensors if it has the type`,
   );
 }
 

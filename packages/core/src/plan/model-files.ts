@@ -5,9 +5,11 @@
  */
 
 import { shown } from '../contract/checks.ts';
+import { CheckpointError } from '../contract/errors.ts';
 import type { JoinedTensor } from './joined-tensors.ts';
 import { layOutSafetensors } from './safetensors-layout.ts';
 import { groupsBySize, type TensorFile, type TensorFiles } from './tensor-files.ts';
+import { isOfTorchAlone, torchType } from './torch-dtypes.ts';
 
 const INDEX_NAME = 'model.safetensors.index.json';
 /** Without it `transformers` refuses a file. */
@@ -15,11 +17,22 @@ const METADATA = { format: 'pt' };
 /** Tensors that begin at a page can be written past the page cache, and mapped into memory. */
 const PAGE_BYTES = 4096;
 
-/** `InvalidArgument`: as `layOutSafetensors`. */
+/** `InvalidArgument`: as `layOutSafetensors`. `Unsupported`: safetensors has no such type. */
 export function planModelFiles(tensors: readonly JoinedTensor[], fileBytesMax: number): TensorFiles {
+  for (const tensor of tensors) assertHasType(tensor);
   const groups = groupsBySize(tensors, fileBytesMax);
   const files = groups.map((group, at) => modelFile(nameOf(at, groups.length), group));
   return { files, index: files.length > 1 ? indexOf(files) : undefined };
+}
+
+function assertHasType({ name, dtype }: JoinedTensor): void {
+  if (!isOfTorchAlone(dtype)) return;
+  const isInDistcp = torchType(dtype) !== undefined;
+  const advice = [
+    isInDistcp ? 'export it in the layout distcp, or choose other tensors' : 'choose other tensors',
+  ];
+  const message = `tensor ${shown(name)} has the type ${dtype}, which safetensors does not have`;
+  throw new CheckpointError('Unsupported', message, { context: { advice } });
 }
 
 function modelFile(name: string, group: readonly JoinedTensor[]): TensorFile {

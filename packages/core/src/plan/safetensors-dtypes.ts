@@ -28,7 +28,13 @@ const DTYPES: readonly (readonly [name: string, elementBits: number])[] = [
   ['BOOL', 8],
 ];
 
-const BITS: ReadonlyMap<string, number> = new Map(DTYPES);
+/** Types that only PyTorch has, by its names. */
+const OF_TORCH: typeof DTYPES = [
+  ['complex128', 128],
+  ['complex32', 32],
+];
+
+const BITS: ReadonlyMap<string, number> = new Map([...DTYPES, ...OF_TORCH]);
 const RANKS: ReadonlyMap<string, number> = new Map(DTYPES.map(([name], rank) => [name, rank]));
 
 /** Bits of an element. `undefined`: the type is unknown. */

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { directoryIn, filesIn, isInOrder, lengthOfLocal } from './torch-archive.ts';
+import { called, dictionary, named, type PickleValue, reference, tuple, writePickle } from './pickle-writer.ts';
+import { directoryIn, filesIn, isInOrder, lengthOfLocal, savedTensor } from './torch-archive.ts';
 
 const LARGE = 5 * 2 ** 32;
 
@@ -101,5 +102,20 @@ test.each<[number[], number[], boolean]>([
   [[0, 3], [1, 9], true],
   [[2], [], false],
 ])('whether a tensor of shape %j with strides %j is in C order: %s', (shape, strides, expected) => {
-  expect(isInOrder({ storage: '0', dtype: 'U8', offset: 0, shape, strides })).toBe(expected);
+  expect(isInOrder({ storage: '0', dtype: 'U8', offset: 0, shape, strides, marks: [] })).toBe(expected);
+});
+
+test.each<[string, readonly PickleValue[], readonly string[]]>([
+  ['_rebuild_tensor_v2', [], []],
+  ['_rebuild_tensor_v2', [dictionary([])], []],
+  ['_rebuild_tensor_v2', [dictionary([['conj', true]])], ['conj']],
+  ['_rebuild_tensor_v3', [named('torch', 'complex64'), dictionary([['neg', true]])], ['neg']],
+])('the marks of a tensor that %s makes', (call, more, marks) => {
+  const storage = reference(tuple('storage', named('torch', 'ComplexFloatStorage'), '0', 'cpu', 2));
+  const hooks = called(named('collections', 'OrderedDict'));
+  const pickle = (name: string) =>
+    writePickle(called(named('torch._utils', name), storage, 0, tuple(2), tuple(1), false, hooks, ...more));
+  const tensor = { storage: '0', dtype: 'C64', offset: 0, shape: [2], strides: [1] };
+  expect(savedTensor(pickle(call))).toEqual({ ...tensor, marks });
+  expect(() => savedTensor(pickle('_rebuild_qtensor'))).toThrow('it does not have a tensor');
 });

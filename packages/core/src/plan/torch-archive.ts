@@ -5,7 +5,14 @@
  */
 
 import { areCounts } from './bounded-json.ts';
-import { PickledName, PickledObject, PickledReference, PickleProblem, readPickle } from './pickle.ts';
+import {
+  PickledDictionary,
+  PickledName,
+  PickledObject,
+  PickledReference,
+  PickleProblem,
+  readPickle,
+} from './pickle.ts';
 import { dtypeOfStorage, dtypeOfTorch } from './torch-dtypes.ts';
 
 // Signatures and sizes of the records of a ZIP file. `64` marks those for large archives.
@@ -21,6 +28,9 @@ export const LOCAL_BYTES = 30;
 export const EXTRA_64 = 1;
 /** In a field of 32 bits: the value is in a field of 64 bits elsewhere. */
 export const IN_64 = 0xffffffff;
+
+const REBUILD = 'torch._utils._rebuild_tensor_v2';
+const REBUILD_TYPED = 'torch._utils._rebuild_tensor_v3';
 
 /** A file in the archive. */
 export interface ArchivedFile {
@@ -125,19 +135,25 @@ export interface SavedTensor {
   readonly offset: number;
   readonly shape: readonly number[];
   readonly strides: readonly number[];
+  /** What PyTorch does to the elements when it reads them: `conj` and `neg`. */
+  readonly marks: readonly string[];
 }
 
 /** Reads `data.pkl`. Throws `PickleProblem`. */
 export function savedTensor(pickle: Uint8Array): SavedTensor {
   const value = readPickle(pickle);
-  // _rebuild_tensor_v2(storage, offset, size, stride, …), or
-  // _rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtype, …)
-  const args = value instanceof PickledObject ? value.args : undefined;
-  const [reference, offset, shape, strides, , , type]: unknown[] = Array.isArray(args) ? args : [];
+  // _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks, marks), or
+  // _rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtype, marks)
+  const { of, args } = value instanceof PickledObject ? value : { of: undefined, args: undefined };
+  const call = of instanceof PickledName ? of.name : undefined;
+  if (call !== REBUILD && call !== REBUILD_TYPED) throw notArchive('a tensor');
+  const [reference, offset, shape, strides, , , ...rest]: unknown[] = Array.isArray(args) ? args : [];
   // ('storage', class, key, location, number of elements)
   const id = reference instanceof PickledReference ? reference.id : undefined;
   const [, storageClass, storage]: unknown[] = Array.isArray(id) ? id : [];
-  const dtype = dtypeOf(isTyped(value) ? type : storageClass);
+  // Otherwise the call names the type, and the storage holds bytes.
+  const isTyped = call === REBUILD_TYPED;
+  const dtype = dtypeOf(isTyped ? rest[0] : storageClass);
   if (
     typeof storage !== 'string' ||
     dtype === undefined ||
@@ -146,13 +162,15 @@ export function savedTensor(pickle: Uint8Array): SavedTensor {
     !areCounts(strides)
   )
     throw notArchive('a tensor');
-  return { storage, dtype, offset: offset as number, shape, strides };
+  const marks = marksIn(rest[isTyped ? 1 : 0]);
+  return { storage, dtype, offset: offset as number, shape, strides, marks };
 }
 
-/** Whether the call itself names the type: the storage then holds bytes. */
-function isTyped(value: unknown): boolean {
-  const of = value instanceof PickledObject ? value.of : undefined;
-  return of instanceof PickledName && of.name === 'torch._utils._rebuild_tensor_v3';
+/** Names of what is set. A tensor without marks has no dictionary. */
+function marksIn(given: unknown): string[] {
+  if (given === undefined || given === null) return [];
+  if (!(given instanceof PickledDictionary)) throw notArchive('a tensor');
+  return [...given.pairs()].flatMap(([name, value]) => (value === false ? [] : String(name)));
 }
 
 /** `named`: a type, or the class of a storage. */

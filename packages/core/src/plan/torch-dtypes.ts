@@ -1,10 +1,11 @@
 /**
- * Types of tensors in PyTorch, by their names in the safetensors format. `storage`: the class that
+ * Types of tensors in PyTorch, by their names in the safetensors format, or else by PyTorch's own,
+ * which begin in lower case. `storage`: the class that
  * `torch.save` names for the elements; the newer types have none.
  */
 
 export interface TorchType {
-  /** As safetensors calls it. */
+  /** As safetensors calls it, or else PyTorch. */
   readonly dtype: string;
   /** As PyTorch calls it, without `torch.`. */
   readonly name: string;
@@ -27,6 +28,8 @@ const TYPES: readonly TorchType[] = (
     ['U8', 'uint8', 'ByteStorage'],
     ['BOOL', 'bool', 'BoolStorage'],
     ['C64', 'complex64', 'ComplexFloatStorage'],
+    ['complex128', 'complex128', 'ComplexDoubleStorage'],
+    ['complex32', 'complex32', undefined],
     ['F8_E4M3', 'float8_e4m3fn', undefined],
     ['F8_E5M2', 'float8_e5m2', undefined],
     ['F8_E4M3FNUZ', 'float8_e4m3fnuz', undefined],
@@ -44,6 +47,11 @@ const BY_STORAGE: ReadonlyMap<string | undefined, TorchType> = new Map(
 /** By its name in the safetensors format. `undefined`: PyTorch has no such type. */
 export function torchType(dtype: string): TorchType | undefined {
   return BY_DTYPE.get(dtype);
+}
+
+/** Whether it is a name of PyTorch: safetensors has no such type. */
+export function isOfTorchAlone(dtype: string): boolean {
+  return /^[a-z]/.test(dtype);
 }
 
 /** The name in the safetensors format of a type of PyTorch. Without one: PyTorch's own name. */

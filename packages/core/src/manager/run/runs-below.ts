@@ -11,7 +11,7 @@ const REQUESTS_MAX = 32;
 const REQUESTS_AT_ONCE = 8;
 
 export interface RunsBelow {
-  /** Of the first ten runs that were found, relative to the place that the store was opened for. */
+  /** The first ten that were found, relative to the place that the store was opened for. */
   readonly names: string[];
   /** Nothing was left out but runs after the first ten. */
   readonly isWhole: boolean;

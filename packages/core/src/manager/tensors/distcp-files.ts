@@ -76,8 +76,8 @@ export async function describedParts(
 /**
  * Offset in the file of the first byte of a part. Reads both ends of the part's archive.
  * `InvalidArgument`: the archive has not the form that `torch.save` writes, or another shape or
- * type than the `.metadata` say. `Unsupported`: the elements are not in C order, or not
- * little-endian.
+ * type than the `.metadata` say. `Unsupported`: the elements are not in C order, not little-endian,
+ * or marked as conjugated or negated.
  */
 export async function placeOfPart(source: RandomSource, part: ArchivedPart): Promise<number> {
   try {
@@ -140,11 +140,15 @@ function assertAsDescribed(part: ArchivedPart, tensor: SavedTensor): void {
   const isKnown = [tensor.dtype, part.dtype].some((dtype) => torchType(dtype));
   if (isKnown && tensor.dtype !== part.dtype)
     throw new PickleProblem(`it has the type ${shown(tensor.dtype)}, and the metadata say ${part.dtype}`);
-  if (!isInOrder(tensor))
-    throw new CheckpointError(
-      'Unsupported',
-      `${nameOf(part)} has the strides [${tensor.strides}]; only elements in C order are read`,
-    );
+  const [mark] = tensor.marks;
+  if (mark !== undefined) throw notRead(part, `has the mark ${shown(mark)}`, 'elements without marks');
+  if (!isInOrder(tensor)) throw notRead(part, `has the strides [${tensor.strides}]`, 'elements in C order');
+}
+
+function notRead(part: ArchivedPart, what: string, whichAre: string): CheckpointError {
+  const message = `${nameOf(part)} ${what}; only ${whichAre} are read`;
+  const advice = ['save the tensor as .contiguous().resolve_conj().resolve_neg(), or choose other tensors'];
+  return new CheckpointError('Unsupported', message, { context: { name: part.file, advice } });
 }
 
 function nameOf({ name, offsets, file }: ArchivedPart): string {
