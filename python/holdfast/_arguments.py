@@ -45,8 +45,9 @@ def check_timeout(timeout: Optional[float], name: str = "timeout") -> None:
     """``None``, or a number of seconds."""
     if timeout is None:
         return
-    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if not is_number or not 0 <= timeout <= TIMEOUT_MAX:
+    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool):
+        raise InvalidArgument(f"{name}: expected seconds as int or float, got {shown(timeout)}")
+    if not 0 <= timeout <= TIMEOUT_MAX:
         raise InvalidArgument(
             f"{name}: expected seconds from 0 to {TIMEOUT_MAX}, got {shown(timeout)}"
         )

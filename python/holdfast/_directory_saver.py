@@ -29,8 +29,10 @@ class _Local(NamedTuple):
 class _Saved(NamedTuple):
     directory: str
     handle: Handle
-    #: What this node saved from. ``None``: it is not to be removed, or was.
-    local: Optional[_Local]
+    #: What this node saved from.
+    local: _Local
+    #: The directory is to be removed when the version is committed.
+    may_remove: bool
 
 
 class DirectorySaver:
@@ -75,22 +77,24 @@ class DirectorySaver:
         When it returns, the agent has opened every file: the directory may be removed. Its files
         must not be written to before they are delivered; such a save fails as ``SourceChanged``.
         Empty directories are kept. ``InvalidArgument``: there is a symbolic link in the directory.
-        If the version was saved before, the save is skipped if that one is committed, and done
-        again if it failed.
+        If the version was saved before, it is saved again if that save failed, or if the directory
+        is not as it was saved: then it is a ``Conflict`` unless the content is the same.
 
         ``keep``: a directory that is not removed although its version is committed.
         """
         self._nodes.together(lambda: self._look_at_earlier(version))
         again = self._nodes.together(lambda: self._has_committed(version))
         if all(again[rank] for rank in self._nodes.leaders):
-            return
+            as_saved = self._nodes.together(lambda: self._is_as_saved(directory, version))
+            if all(as_saved[rank] for rank in self._nodes.leaders):
+                return
         trees = self._nodes.together(lambda: self._tree(directory))
         files = shares([trees[rank].files for rank in self._nodes.leaders])
         # A directory that is empty here may have files on another node. It is not empty then.
         tree = trees[self._nodes.rank]
         # What a link leads to stays.
         may_remove = self._remove_local and not os.path.islink(directory)
-        local = _Local(tree, _identity(directory)) if may_remove else None
+        local = _Local(tree, _identity(directory))
 
         def begin() -> None:
             index, run = self._nodes.leader_index, self._run
@@ -109,7 +113,7 @@ class DirectorySaver:
                 # Without the part of the first node, no node can commit it before an earlier one.
                 in_order=index == 0 and len(self._nodes.leaders) > 1 and bool(self._saved),
             )
-            self._saved[version] = _Saved(directory, handle, local)
+            self._saved[version] = _Saved(directory, handle, local, may_remove)
 
         self._nodes.together(begin)
         self._remove_committed(keep)
@@ -155,6 +159,17 @@ class DirectorySaver:
             return False
         return True
 
+    def _is_as_saved(self, directory: str, version: int) -> bool:
+        """Whether the directory has what this node saved. One that is gone has nothing else."""
+        saved = self._saved.get(version)
+        if saved is None:
+            return False
+        try:
+            tree = self._tree(directory)
+        except NotFound as error:
+            return error.details["path"] == directory
+        return _Local(tree, _identity(directory)) == saved.local
+
     def _tree(self, directory: str) -> Tree:
         if self._nodes.leader_index is None:
             return _NOTHING
@@ -170,9 +185,9 @@ class DirectorySaver:
         for version, saved in list(self._saved.items()):
             if saved.handle.state != "committed":
                 continue
-            if saved.local is not None and not _is_same(saved.directory, keep):
+            if saved.may_remove and not _is_same(saved.directory, keep):
                 _remove(saved.directory, saved.local, version)
-                self._saved[version] = saved._replace(local=None)
+                self._saved[version] = saved._replace(may_remove=False)
             if version != max(self._saved):
                 del self._saved[version]
 

@@ -265,7 +265,7 @@ class Reader:
             "uri": self.uri,
             "version": "latest" if wanted is None else str(wanted.number),
             "to": os.path.abspath(to),
-            **({} if wanted is None or wanted.lineage is None else {"lineage": wanted.lineage}),
+            **_named(wanted),
             **{name: value for name, value in options.items() if value is not None},
         }
 
@@ -338,6 +338,14 @@ def _answered(response: http.client.HTTPResponse, asked: Version) -> Version:
     if asked.manifest_key not in (None, key):
         raise ProtocolError("the agent answers with bytes of another checkpoint than was asked for")
     return Version(asked.number, lineage, key)
+
+
+def _named(wanted: Optional[Version]) -> dict[str, Any]:
+    """What tells the checkpoint from others of its number, as far as it is known."""
+    if wanted is None:
+        return {}
+    fields = {"lineage": wanted.lineage, "manifestKey": wanted.manifest_key}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _is_free(path: str) -> bool:

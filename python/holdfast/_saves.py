@@ -40,6 +40,12 @@ class Save:
         #: Whether the caller has learned of the failure, or has stopped the save.
         self.is_told = False
         self.failure: Optional[HoldfastError] = None
+        #: Its writer has saved nothing else under this version.
+        self.is_only = True
+
+    def repeated(self) -> Mapping[str, Any]:
+        """The request for another agent, which asks the store if its sources are gone."""
+        return {**self.body, "isRepeated": True} if self.is_only else self.body
 
     def bring_to(self, stage: Stage) -> None:
         """Moves its segments to the staging directory of another agent, which gets it again.

@@ -63,6 +63,8 @@ class Writer:
         self._knows_all = False
         self._join_count = 0
         self._saves: list[Save] = []
+        #: The highest version that was saved.
+        self._newest = -1
         self._failures: list[HoldfastError] = []
         self.id = ""
         #: The answer of the agent when this writer joined.
@@ -106,6 +108,8 @@ class Writer:
         self.ensure(deadline)
         # From here on, the save is repeated when this writer joins again.
         with self._lock:
+            save.is_only = save.version > self._newest
+            self._newest = max(self._newest, save.version)
             self._saves.append(save)
             if self._keeper is None or not self._keeper.is_alive():
                 # At the end of the interpreter no thread starts. The save goes on without.
@@ -359,7 +363,7 @@ class Writer:
             fields = self._known(save, deadline)
             if fields is None:
                 save.bring_to(self.stage)
-                fields = self._call_joined("POST", path, save.body, deadline=deadline)
+                fields = self._call_joined("POST", path, save.repeated(), deadline=deadline)
             self.update(save, fields)
             if save.seals is not None and save.state == "open":
                 self._send_seal(save, deadline)

@@ -6,6 +6,7 @@ import array
 import itertools
 import json
 import os
+import shutil
 import socket
 import time
 import unittest
@@ -184,6 +185,32 @@ class Checkpoints(RealAgentCase):
             with self.assertRaises(holdfast.TargetExists):
                 run.restore(self.path("to"))
         self.assertEqual(sorted(os.listdir(self.path("to"))), ["a", "mine"])
+
+    def test_a_checkpoint_of_a_run_that_was_removed_is_never_one_of_the_run_that_took_its_place(self) -> None:
+        def begin(content: bytes) -> None:
+            with self.connect(attempt=content.decode()) as run:
+                run.save(3, buffers={"a": content}, arrays={"x": bytearray(content)}).wait()
+
+        begin(b"former")
+        reader = self.connect(writer=None)
+        former = [reader.latest(), *reader.versions()]
+        shutil.rmtree(self.uri.removeprefix("file://"))
+        begin(b"present")
+        for one in former:
+            assert one is not None
+            for name, call in {
+                "read": lambda: reader.read("a", one),
+                "read_into": lambda: reader.read_into(bytearray(6), "a", one),
+                "files": lambda: reader.files(one),
+                "open": lambda: reader.open("a", one).read(),
+                "load_arrays": lambda: reader.load_arrays(one),
+                "restore": lambda: reader.restore(self.path("restored"), one),
+            }.items():
+                with self.subTest(name), self.assertRaisesRegex(holdfast.NotFound, "another checkpoint"):
+                    call()
+        latest = reader.latest()
+        self.assertEqual(reader.read("a", latest), b"present")
+        self.assertEqual(reader.restore(self.path("restored"), latest).version, 3)
 
     def test_bad_reads_have_the_errors_of_their_kind(self) -> None:
         run = self.connect()

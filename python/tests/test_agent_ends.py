@@ -59,6 +59,49 @@ class Restarts(RealAgentCase):
                 new.save(2, buffers={"a": b"new"}).wait()
                 self.assertEqual([one.version for one in new.versions()], [2, 1])
 
+    def test_a_committed_save_stays_committed_if_its_files_are_gone_when_it_is_repeated(self) -> None:
+        for is_sealed in (True, False):
+            with self.subTest(is_sealed=is_sealed):
+                agent = self.started({})
+                uri = f"file://{agent.directory}/run"
+                run = self.connect(uri=uri, agent=agent.socket)
+                path = os.path.join(agent.directory, "file")
+                with open(path, "wb") as file:
+                    file.write(b"1")
+                handles = [run.save(version, files={"a": path}) for version in (1, 2)]
+                if not is_sealed:
+                    handles.append(run.save(3, buffers={"b": b"1"}, sealed=False))
+                    handles[-1].seal(files={"a": path})
+                # The trainer makes no call that would tell it of the commits.
+                reader = self.connect(uri=uri, agent=agent.socket, writer=None)
+                self.until(lambda: len(reader.versions()) == len(handles))
+                os.unlink(path)
+                agent.kill()
+                agent.move_stage()
+                agent.start()
+                latest = run.latest()
+                assert latest is not None
+                self.assertEqual(latest.version, len(handles))
+                for handle in handles:
+                    self.assertEqual(handle.wait().state, "committed")
+                run.save(9, buffers={"a": b"9"}).wait()
+
+    def test_a_save_that_was_not_sent_fails_if_its_files_are_gone_when_it_is_repeated(self) -> None:
+        agent = self.started({"saveBytesPerSecondMax": 1000})
+        run = self.connect(agent=agent.socket)
+        path = os.path.join(agent.directory, "file")
+        with open(path, "wb") as file:
+            file.write(b"1" * 100_000)
+        handle = run.save(1, files={"a": path})
+        agent.kill()
+        os.unlink(path)
+        agent.unlimit()
+        agent.move_stage()
+        agent.start()
+        with self.assertRaisesRegex(holdfast.NotFound, "file"):
+            handle.wait()
+        self.assertIsNone(run.latest())
+
     def test_the_next_agent_has_another_staging_directory(self) -> None:
         agent = self.started({"saveBytesPerSecondMax": 1000})
         run = self.connect(agent=agent.socket)

@@ -85,6 +85,64 @@ test('a restore that was asked for after the run was begun again', async () => {
   expect(ended).toMatchObject({ state: 'restored', version: '2', fileCount: 2 });
 });
 
+test('what latest and versions answer names a checkpoint of the former run: no call takes the new one', async () => {
+  await using agent = await TestAgent.start();
+  const directory = join(agent.directory, 'the-run');
+  const run = pathToFileURL(directory).href;
+  const query = { uri: run };
+  const told = async () => {
+    const { body: latest } = await agent.call('latest', { query });
+    const { body: all } = await agent.call('versions', { query });
+    expect(latest).toEqual((all.versions as object[])[0]);
+    const { version, id, manifestKey } = latest as {
+      version: string;
+      id: { lineage: number };
+      manifestKey: string;
+    };
+    return { version, lineage: `${id.lineage}`, manifestKey };
+  };
+  const codes = async ({ version, ...which }: Awaited<ReturnType<typeof told>>) => {
+    const details = await agent.call('version', { path: { version }, query: { ...query, ...which } });
+    const to = join(agent.directory, hex());
+    const body = { uri: run, restoreId: hex(), version, ...which, to };
+    const path = { restoreId: String((await agent.call('restore', { body })).body.restoreId) };
+    const { body: restored } = await agent.call('restoreState', { path, query: { wait: 'restored' } });
+    const file = new URLSearchParams({ ...query, version, ...which, name: 'big' });
+    const { status } = await agent.raw({ method: 'GET', path: `/v1/files?${file}` });
+    return [details.status, (restored.error as { code: string } | null)?.code ?? restored.state, status];
+  };
+  await saveAll(agent, run, 1, [1, 2]);
+  const former = await told();
+  expect(await codes(former)).toEqual([200, 'restored', 200]);
+  rmSync(directory, { recursive: true });
+  await saveAll(agent, run, 2, [1, 2]);
+  const present = await told();
+  expect({ ...present, manifestKey: '' }).toEqual({ ...former, manifestKey: '' });
+  expect(await codes(former)).toEqual([404, 'NotFound', 404]);
+  expect(await codes(present)).toEqual([200, 'restored', 200]);
+  await saveAll(agent, run, 2, [3]);
+  expect(await codes(former)).toEqual([404, 'NotFound', 404]);
+});
+
+test('a checkpoint of the new run, which another agent told, is read although this one holds the former', async () => {
+  await using agent = await TestAgent.start();
+  await using other = await TestAgent.start();
+  const directory = join(agent.directory, 'the-run');
+  const run = pathToFileURL(directory).href;
+  await saveAll(agent, run, 1, [1, 2]);
+  await readAll(agent, run, 1, [1, 2]);
+  rmSync(directory, { recursive: true });
+  await saveAll(other, run, 2, [1, 2]);
+  const { body } = await other.call('latest', { query: { uri: run } });
+  const { lineage } = body.id as { lineage: number };
+  const which = { uri: run, version: '2', lineage: `${lineage}`, manifestKey: `${body.manifestKey}` };
+  const { status, bytes } = await agent.raw({
+    method: 'GET',
+    path: `/v1/files?${new URLSearchParams({ ...which, name: 'big' })}`,
+  });
+  expect([status, bytes.equals(contentOf(2, 2))]).toEqual([200, true]);
+});
+
 test('a load that began before the run was begun again gets no bytes of the new one', async () => {
   await using agent = await TestAgent.start();
   const directory = join(agent.directory, 'the-run');

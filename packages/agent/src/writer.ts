@@ -14,7 +14,7 @@ import {
   toVersion,
 } from '@holdfast/core';
 import { localFiles } from '@holdfast/local-files';
-import type { SaveRequest, SealRequest, WriterView } from './api/shapes.ts';
+import type { SaveRequest, SealRequest, SourceFile, WriterView } from './api/shapes.ts';
 import { ofFormerRun } from './former-run.ts';
 import { HeldSaves } from './saves/held-saves.ts';
 import { OpenedSources, type SourceRules } from './saves/open-sources.ts';
@@ -138,7 +138,7 @@ export class Writer {
   }
 
   /** Opens the sources before it resolves. `Conflict`: the id was used for another save. */
-  async save(request: SaveRequest): Promise<SaveJob> {
+  async save({ isRepeated = false, ...request }: SaveRequest): Promise<SaveJob> {
     const begunWith = fingerprintOf(request);
     this.#held.named(request.saveId);
     const known = this.#saves.get(request.saveId);
@@ -147,7 +147,7 @@ export class Writer {
         throw new CheckpointError('Conflict', `save ${request.saveId} was begun with other content`);
       // The first request may still open its sources, and may be refused.
       await known.inTurn(async () => undefined);
-      return this.#saves.get(request.saveId) === known ? known : this.save(request);
+      return this.#saves.get(request.saveId) === known ? known : this.save({ ...request, isRepeated });
     }
     if (this.saves.filter(({ state }) => state === 'open').length >= OPEN_SAVES_MAX)
       throw new CheckpointError(
@@ -155,9 +155,10 @@ export class Writer {
         `this writer has ${OPEN_SAVES_MAX} saves that are not sealed`,
       );
     const job = this.#begin(request, begunWith);
+    job.isRepeated = isRepeated && this.#isOnly(job);
     try {
       await job.inTurn(async () => {
-        job.files = await job.sources.add(request.files);
+        job.files = await this.#added(job, request.files);
         if (request.sealed) await this.#seal(job, { ...request, files: [...job.files] });
       });
     } catch (error) {
@@ -186,10 +187,7 @@ export class Writer {
     }
     const lost = record.isDelivered ? undefined : await this.#openAgain(job, record);
     // The store knows a delivery by its version.
-    const isOnly = this.saves.every(
-      ({ facts }) => facts.version !== job.facts.version || facts === job.facts,
-    );
-    if (lost && !isOnly) {
+    if (lost && !this.#isOnly(job)) {
       await job.fail(lost);
       return lost;
     }
@@ -201,6 +199,24 @@ export class Writer {
       (record.after ?? []).filter((saveId) => !this.#saves.has(saveId)),
     );
     return lost;
+  }
+
+  #isOnly({ facts }: SaveJob): boolean {
+    return this.saves.every((one) => one.facts.version !== facts.version || one.facts === facts);
+  }
+
+  /**
+   * Opens the sources. Those of a save that the trainer repeats may be gone, because it was told
+   * that an earlier agent had sent them, or because the version is committed.
+   */
+  async #added(job: SaveJob, files: readonly SourceFile[]): Promise<SourceFile[]> {
+    try {
+      return await job.sources.add(files);
+    } catch (error) {
+      if (!job.isRepeated) throw error;
+      job.lost = toCheckpointError(error);
+      return [];
+    }
   }
 
   async #openAgain(job: SaveJob, record: SealRecord): Promise<CheckpointError | undefined> {
@@ -233,7 +249,7 @@ export class Writer {
         `save ${job.facts.saveId} is ${job.state}: no file can be added`,
       );
     }
-    const added = await job.sources.add(files);
+    const added = await this.#added(job, files);
     job.addMeta({ metrics, metadata });
     job.sealedWith = sealedWith;
     const { saveId, version, timeoutMs, inOrder } = job.facts;
@@ -348,6 +364,10 @@ export class Writer {
   }
 
   async #seal(job: SaveJob, request: SaveRequest): Promise<void> {
+    if (job.lost) {
+      job.noteSent(job.lost);
+      return this.#start(job);
+    }
     const isNamed = request.files.every(({ source }) => 'path' in source);
     // Memory ends with this process, so a record could promise nothing.
     if (isNamed) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import threading
-from typing import Callable, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 from .._run_pool import Options, runs
 from ..errors import HoldfastError, InvalidArgument
@@ -79,6 +79,8 @@ class PendingFile(io.BytesIO):
         self.key = key
         self.file_name = name
         self.data: Optional[bytes] = None
+        #: The file that fsspec has given to the caller, if it compresses into this one.
+        self.outer: Optional[Any] = None
         self._put = put
         self._pid = os.getpid()
 
@@ -91,6 +93,16 @@ class PendingFile(io.BytesIO):
             self.data = data
         else:
             self._put(self.key, self.file_name, data)
+
+    def close_after_outer(self) -> None:
+        """Closes it if the caller has closed what it got: most compressors leave that to others."""
+        if self.outer is None or not self.outer.closed:
+            return
+        # An archive ends with its directory.
+        archive = getattr(self.outer, "_zipfile", None)
+        if archive is not None:
+            archive.close()
+        self.close()
 
     def readable(self) -> bool:
         return False

@@ -73,6 +73,8 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self._one_transaction = threading.Lock()
         #: While a thread copies a directory: the checkpoints that it has seen, by run and version.
         self._copying = threading.local()
+        #: The file that `open` of this thread makes.
+        self._opening = threading.local()
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -165,6 +167,16 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     modified = created
 
+    def open(self, path: str, mode: str = "rb", *given: Any, **more: Any) -> Any:
+        self._opening.file = None
+        opened = super().open(path, mode, *given, **more)
+        file: Optional[PendingFile] = getattr(self._opening, "file", None)
+        # In text mode this is called again for the bytes.
+        if file is not None and opened is not file and file.outer is None:
+            file.outer = opened
+        self._opening.file = None
+        return opened
+
     def _open(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         path: str,
@@ -190,7 +202,9 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 "within `with fs.transaction:`"
             )
         self._refuse_committed(path, place)
-        return PendingFile(self._key(place), place.name, None if self._intrans else pending.put)
+        file = PendingFile(self._key(place), place.name, None if self._intrans else pending.put)
+        self._opening.file = file
+        return file
 
     # Writing works on versions that are not committed: see the class.
 
@@ -307,6 +321,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """``InvalidArgument``: a file is still open. Then nothing is committed."""
         versions: dict[Key, dict[str, bytes]] = {}
         for file in files:
+            file.close_after_outer()
             if file.data is None:
                 raise InvalidArgument(
                     f"{file.file_name!r} is still open at the end of the transaction"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from concurrent.futures import Future
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, ContextManager, Iterator, Mapping, Optional
 
 from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint.metadata import Metadata
@@ -17,7 +17,7 @@ from ._group import ranks_of
 from ._ids import CheckpointId, parse_id
 from ._planner import WeightsLoadPlanner
 from ._reader import Reader
-from ._writer import Writer, check_timeout
+from ._writer import Writer, check_timeout, telling
 from ._writers import writer_of
 
 
@@ -43,12 +43,16 @@ def save(
 
     ``Incomplete``: with a ``timeout``, some ranks did not call this in time; it names them by number.
     All ranks that call this raise it. A late rank raises it too, and takes part in the next save.
+    ``TimedOut``: all ranks called this in time, and the commit came too late.
+
+    The saves of several threads with one writer follow each other. All ranks make them in one order.
+    ``Unsupported``: a signal handler calls this in the middle of a save of its thread.
 
     An error of a rank is raised on all ranks, as DCP's ``CheckpointException``, which is no
     ``Exception``. Then nothing is committed, unless it holds an ``OutcomeUnknown``.
     """
     writer, version = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
-    with _settings(writer, True, timeout, metrics, metadata):
+    with _turn_of(writer, timeout) as left, _settings(writer, True, left, metrics, metadata):
         writer.await_ranks(version)
         return _save(
             writer, state_dict, checkpoint_id, planner, process_group, no_dist, use_collectives
@@ -76,19 +80,20 @@ def async_save(
     third waits.
     """
     writer, version = _writer_for(storage_writer, checkpoint_id, process_group, no_dist)
-    with _settings(writer, False, timeout, metrics, metadata):
+    with _turn_of(writer, timeout) as left, _settings(writer, False, left, metrics, metadata):
+        seconds = writer.timeout
         writer.await_ranks(version)
         found = _save(
             writer, state_dict, checkpoint_id, planner, process_group, no_dist, use_collectives
         )
-    handle = writer.handle
-    assert handle is not None
-    writer.follow(handle)
+        handle = writer.handle
+        assert handle is not None
+        writer.follow(handle)
     future: Future[Metadata] = Future()
     # It cannot be cancelled: other ranks continue with the save.
     future.set_running_or_notify_cancel()
     threading.Thread(
-        target=_wait, args=(writer, handle, future, found), name="holdfast-wait", daemon=True
+        target=_wait, args=(writer, handle, future, found, seconds), name="holdfast-wait", daemon=True
     ).start()
     return future
 
@@ -134,18 +139,19 @@ def load(
     elif not isinstance(reader, Reader):
         raise InvalidArgument(f"storage_reader: expected a Reader, got {type(reader).__name__}")
     try:
-        reader.require_ranks(ranks_of(process_group, no_dist))
-        reader.reset(checkpoint_id)
-        version = reader.find()
-        state_dict_loader.load(
-            state_dict,
-            # It was taken over by `reset`, which a second time would forget what was found.
-            storage_reader=reader,
-            planner=planner or WeightsLoadPlanner(),
-            process_group=process_group,
-            no_dist=no_dist,
-        )
-        return version
+        with reader.threads.alone():
+            reader.require_ranks(ranks_of(process_group, no_dist))
+            reader.reset(checkpoint_id)
+            version = reader.find()
+            state_dict_loader.load(
+                state_dict,
+                # It was taken over by `reset`, which a second time would forget what was found.
+                storage_reader=reader,
+                planner=planner or WeightsLoadPlanner(),
+                process_group=process_group,
+                no_dist=no_dist,
+            )
+            return version
     finally:
         if storage_reader is None:
             reader.close()
@@ -177,6 +183,10 @@ def _save(
     return found
 
 
+def _turn_of(writer: Writer, timeout: Optional[float]) -> ContextManager[Optional[float]]:
+    return writer.threads.alone(None if timeout is None else check_timeout(timeout))
+
+
 @contextlib.contextmanager
 def _settings(
     writer: Writer,
@@ -189,7 +199,7 @@ def _settings(
     before = writer.waits, writer.timeout
     writer.waits = waits
     if timeout is not None:
-        writer.timeout = check_timeout(timeout)
+        writer.timeout = timeout
     writer.metrics = writer.metrics if metrics is None else metrics
     writer.metadata = writer.metadata if metadata is None else metadata
     try:
@@ -200,9 +210,16 @@ def _settings(
         writer.end = None
 
 
-def _wait(writer: Writer, handle: Handle, future: Future[Metadata], found: Metadata) -> None:
+def _wait(
+    writer: Writer,
+    handle: Handle,
+    future: Future[Metadata],
+    found: Metadata,
+    seconds: Optional[float],
+) -> None:
     try:
-        handle.wait("committed")
+        with telling(handle.version, seconds):
+            handle.wait("committed")
     except BaseException as error:
         writer.ended(handle, error)
         future.set_exception(error)

@@ -25,6 +25,7 @@ from ._filled import check_filled
 from ._group import Ranks, ranks_of
 from ._ids import CheckpointId, parse_id
 from ._layout import DISTCP
+from ._one_thread import OneThread
 from ._rows import Rows
 
 # What is not read straight into its tensor is read in blocks of this many bytes.
@@ -57,6 +58,8 @@ class Reader(StorageReader):
         self._run = connect(uri, writer=None, **options)
         self._asked = version
         self._found: Optional[Version] = None
+        #: Whose load the state is of.
+        self.threads = OneThread("load", "Reader")
         self._files: dict[str, File] = {}
         #: What DCP asks for next was read already.
         self._is_ready = False

@@ -9,7 +9,7 @@ import logging
 import pickle
 import threading
 import time
-from typing import Any, Mapping, Optional
+from typing import Any, Iterator, Mapping, Optional
 
 from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
@@ -20,7 +20,7 @@ from .._attempt import attempt as shared_attempt
 from .._connect import connect
 from .._payload import Payload
 from .._saving import Staged, WhenBusy, extras
-from ..errors import HoldfastError, InvalidArgument
+from ..errors import HoldfastError, InvalidArgument, TimedOut
 from ..handle import Handle
 from ..run import Run
 from . import _records
@@ -28,6 +28,7 @@ from ._checks import Results, check_complete, check_covered, check_own, check_ve
 from ._group import ranks_of
 from ._ids import CheckpointId, parse_id
 from ._layout import DISTCP, LAYOUTS, SAFETENSORS, add_plan
+from ._one_thread import OneThread, step_of_one_thread
 from ._roll_call import RollCall
 
 _log = logging.getLogger("holdfast")
@@ -52,9 +53,12 @@ class Writer(StorageWriter):
     ``uri``: the run. ``process_group``: the ranks that save; its size is the count of writers.
     ``no_dist``: this process alone. ``layout``: ``safetensors``, or ``distcp`` for the files of stock
     DCP. ``timeout``: seconds until a save has to be committed; then ``Incomplete`` names the ranks
-    that are missing. ``holdfast.torch.save`` waits for ranks that have not begun no longer than that;
+    that are missing, or ``TimedOut`` says that all have begun. ``holdfast.torch.save`` waits for ranks that have not begun no longer than that;
     ``save`` of DCP waits for them as long as the process group does. ``when_busy``: as for ``Run.save``, ``wait`` or ``raise``.
     ``connect_timeout``: seconds, the ``timeout`` of ``holdfast.connect``. ``options``: the others of it.
+
+    Threads use it one after another: ``holdfast.torch.save`` waits for its turn. In functions of DCP,
+    a save is ``Unsupported`` if another thread begins one meanwhile.
 
     A rank that cannot join the run fails on all ranks.
     """
@@ -98,6 +102,8 @@ class Writer(StorageWriter):
             raise
         self._run = runs[0]
         self._roll_call = RollCall(self._ranks)
+        #: Whose save the state below is of.
+        self.threads = OneThread("save", "Writer")
         #: Versions of which this life of the writer may have delivered a part.
         self._begun: set[int] = set()
         self._layout = layout
@@ -139,7 +145,16 @@ class Writer(StorageWriter):
         return self._handle
 
     def reset(self, checkpoint_id: Optional[CheckpointId] = None) -> None:
-        """Begins a new checkpoint. ``InvalidArgument``: the id has no version, or another run."""
+        """Begins a new checkpoint. ``InvalidArgument``: the id has no version, or another run.
+
+        A save of another thread that is in progress ends as ``Unsupported``, unless it has got so far
+        that it is only waited for.
+        """
+        with self.threads.step:
+            self.threads.begin()
+            self._reset(checkpoint_id)
+
+    def _reset(self, checkpoint_id: Optional[CheckpointId]) -> None:
         if self._staged is not None or (self._is_unsettled and self.waits):
             # DCP has ended the last save. It tells only the coordinator how.
             self.abandon()
@@ -166,6 +181,7 @@ class Writer(StorageWriter):
             self.end = time.monotonic() + self.timeout
             self._roll_call.wait(self.end, version)
 
+    @step_of_one_thread
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         rank = kwargs.get("rank", self._ranks.rank)
         if rank != self._ranks.rank:
@@ -196,6 +212,7 @@ class Writer(StorageWriter):
         self._records_bytes = max(self._records_bytes, _RECORDS_BYTES + needed)
         return plans
 
+    @step_of_one_thread
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         """Copies this rank's chunks. Its part is in the agent when this returns."""
         assert self._version is not None
@@ -203,7 +220,9 @@ class Writer(StorageWriter):
         results = add_plan(payload, plan, planner, self._ranks.rank, self._layout)
         check_own(plan, results)
         room = self._records_bytes if self._writes_records else 0
-        timeout = self.timeout if self.end is None else max(0.001, self.end - time.monotonic())
+        timeout = self.timeout if self.end is None else self.end - time.monotonic()
+        if timeout is not None and timeout <= 0:
+            raise too_late(self._version, self.timeout)
         self._staged = self._run._stage(payload, timeout, room, self._when_busy)
         if not self._writes_records:
             self._post({})
@@ -211,6 +230,7 @@ class Writer(StorageWriter):
         done.set_result(Results(results, self._version))
         return done
 
+    @step_of_one_thread
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Commits, if the ranks have written all that the metadata names.
 
@@ -234,22 +254,25 @@ class Writer(StorageWriter):
         self._post(more)
         assert self._handle is not None
         if self.waits:
-            self._handle.wait("committed")
+            with telling(self._version, self.timeout):
+                self._handle.wait("committed")
             self._is_unsettled = False
 
     def settle(self) -> None:
         """Notes that all ranks have ended the save without an error."""
-        self._is_unsettled = False
+        if self.threads.is_mine():
+            self._is_unsettled = False
 
     def abandon(self, error: Optional[BaseException] = None) -> None:
         """Drops what a save that failed has left. ``error``: what DCP has raised on all ranks."""
-        staged, self._staged = self._staged, None
-        if staged is not None:
-            staged.discard()
-        handle, self._handle = self._handle, None
-        if handle is not None and self._is_unsettled:
-            _drop(handle, is_told=self._writes_records)
-        self._is_unsettled = False
+        if self.threads.is_mine():
+            staged, self._staged = self._staged, None
+            if staged is not None:
+                staged.discard()
+            handle, self._handle = self._handle, None
+            if handle is not None and self._is_unsettled:
+                _drop(handle, is_told=self._writes_records)
+            self._is_unsettled = False
         # The other ranks' parts of a background save that DCP has reported as failed.
         for version in _versions_in(error):
             with self._lock:
@@ -337,8 +360,26 @@ class Writer(StorageWriter):
             self._handle._own_failure()
 
 
+def too_late(version: int, timeout: Optional[float]) -> TimedOut:
+    """``timeout``: what the caller gave. Its rest is all that the agent knows."""
+    message = f"version {version} was not committed within {timeout:g} s from the call"
+    return TimedOut(message, {"version": str(version)})
+
+
+@contextlib.contextmanager
+def telling(version: int, timeout: Optional[float]) -> Iterator[None]:
+    try:
+        yield
+    except TimedOut as error:
+        if timeout is None:
+            raise
+        raise too_late(version, timeout) from error
+
+
 def check_timeout(timeout: float) -> float:
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise InvalidArgument(f"timeout: expected seconds as int or float, got {timeout!r}")
+    if not timeout > 0:
         raise InvalidArgument(f"timeout: expected seconds above 0, got {timeout!r}")
     return timeout
 

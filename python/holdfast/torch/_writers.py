@@ -14,6 +14,8 @@ from ._writer import Writer
 _log = logging.getLogger("holdfast")
 _lock = threading.RLock()
 _writers: dict[str, tuple[GroupMark, Writer]] = {}
+#: By their runs: two writers of a process would fence each other.
+_making: dict[str, threading.RLock] = {}
 
 
 def writer_of(uri: str, process_group: Any, no_dist: bool) -> Writer:
@@ -23,6 +25,13 @@ def writer_of(uri: str, process_group: Any, no_dist: bool) -> Writer:
     the group.
     """
     ranks_of(process_group, no_dist)
+    with _lock:
+        making = _making.setdefault(uri, threading.RLock())
+    with making:
+        return _made(uri, process_group, no_dist)
+
+
+def _made(uri: str, process_group: Any, no_dist: bool) -> Writer:
     mark = GroupMark(process_group, no_dist)
     with _lock:
         known = _writers.get(uri)

@@ -107,6 +107,29 @@ class Directories(RealAgentCase):
         with self.assertRaises(NotFound):
             other.resume(3)
 
+    def test_a_version_that_is_committed_is_saved_again_only_with_the_same_content(self) -> None:
+        made = self.checkpoints()
+        path = self.write(made, 100, "first")
+        made.save(100)
+        self.write(made, 200, "diverged")
+        made.save(200)
+        # As it was saved, gone, and written again alike.
+        made.save(200)
+        shutil.rmtree(made.path(200))
+        made.save(200)
+        self.write(made, 200, "diverged")
+        made.save(200)
+        made.finish()
+        shutil.rmtree(made.path(200))
+        self.write(made, 200, "another")
+        with self.assertRaisesRegex(Conflict, "200 is committed already, with other content"):
+            made.save(200)
+            made.finish()
+        with self.connect(writer=None) as run:
+            self.assertEqual(run.read("file", 200), b"diverged")
+            self.assertEqual([one.version for one in run.versions()], [200, 100])
+        self.assertTrue(os.path.exists(path))
+
     def test_a_directory_that_is_to_be_removed_stays_if_it_has_changed(self) -> None:
         made = self.checkpoints(remove_local=True)
         with self.assertLogs("holdfast", "WARNING") as logged:

@@ -233,6 +233,23 @@ class Writing(FsspecCase):
             self.fs.pipe(self.at("step-2", "b"), b"b")
         self.assertEqual([path[-8:] for path in self.fs.find(self.base)], ["step-2/b"])
 
+    def test_a_file_that_is_compressed_is_whole_when_its_caller_has_closed_it(self) -> None:
+        kinds = [("gzip", "wb"), ("bz2", "wb"), ("xz", "wb"), ("zip", "wb"), ("gzip", "wt")]
+        with self.fs.transaction:
+            for kind, mode in kinds:
+                path = self.at("step-1", f"{mode}.{kind}")
+                with self.fs.open(path, mode, compression=kind) as file:
+                    file.write("hello" if mode == "wt" else b"hello")
+        for kind, mode in kinds:
+            path = self.at("step-1", f"{mode}.{kind}")
+            with self.subTest(kind=kind, mode=mode), self.fs.open(path, "rb", compression=kind) as file:
+                self.assertEqual(file.read(), b"hello")
+        opened = []
+        with self.assertRaisesRegex(holdfast.InvalidArgument, "'open'.*still open"), self.fs.transaction:
+            opened.append(self.fs.open(self.at("step-2", "open"), "wb", compression="gzip"))
+        opened[0].close()
+        self.assertFalse(self.fs.exists(self.at("step-2")))
+
     def test_a_transaction_within_another_is_refused_and_the_outer_one_continues(self) -> None:
         step, fs = self.at("step-30"), self.fs
         begin = (fs.start_transaction, lambda: fs.transaction.__enter__(), fs.transaction.start)

@@ -116,6 +116,12 @@ export const saveRequest = z.strictObject({
     .describe(
       'begins only when the earlier saves of this writer have ended, so it never commits before them',
     ),
+  isRepeated: z
+    .boolean()
+    .optional()
+    .describe(
+      'an earlier agent may have had it, and this writer saved no other content under the version: if its sources are gone or changed, the store says whether it was saved',
+    ),
   timeoutMs: z
     .int()
     .min(0)
@@ -147,7 +153,13 @@ const lineage = z
   .string()
   .regex(/^\d{1,9}$/)
   .optional();
-export const versionQuery = z.strictObject({ uri, lineage });
+const manifestKey = z
+  .string()
+  .min(1)
+  .max(256)
+  .optional()
+  .describe('as an answer had it: another checkpoint of this number is NotFound');
+export const versionQuery = z.strictObject({ uri, lineage, manifestKey });
 export const fileQuery = z.strictObject({
   uri,
   version: z
@@ -156,11 +168,7 @@ export const fileQuery = z.strictObject({
     .default('latest'),
   lineage,
   name: z.string().min(1),
-  manifestKey: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('as the call for the version answered: another checkpoint of this number is NotFound'),
+  manifestKey,
   offset: bytesInQuery.optional(),
   length: bytesInQuery.optional(),
 });
@@ -183,6 +191,7 @@ export const restoreRequest = z
     uri,
     version: z.union([version, z.literal('latest')]).default('latest'),
     lineage: lineage.describe('of the version: after a rollback, another one may have its number'),
+    manifestKey,
     to: path,
     only: z.array(z.string()).optional(),
     onCorrupt: z.enum(['fail', 'fallback']).default('fail'),
@@ -201,8 +210,9 @@ export const restoreRequest = z
     return kinds === 0 || (kinds === 1 && !only && onCorrupt === 'fail' && !mtimes);
   }, 'has shard or exportAs together with another of them, only, onCorrupt or mtimes')
   .refine(
-    (request) => request.lineage === undefined || request.version !== 'latest',
-    'has a lineage without the number of a version',
+    ({ lineage: ofVersion, manifestKey: key, version: which }) =>
+      (ofVersion === undefined && key === undefined) || which !== 'latest',
+    'has a lineage or a manifestKey without the number of a version',
   );
 export const restoreQuery = z.strictObject({
   wait: z.enum(['restored']).optional(),
@@ -263,6 +273,9 @@ export const summary = z
   .looseObject({
     id: checkpointId,
     version: versionText,
+    manifestKey: z
+      .string()
+      .describe('tells it from a checkpoint of the same number, as of a run that was begun again at the URI'),
     sizeBytes: bytes,
     storedBytes: bytes,
     fileCount: z.int(),
@@ -290,7 +303,6 @@ export const details = z
     ),
     directories: z.array(z.string()),
     metadata,
-    manifestKey: z.string(),
   })
   .meta({ id: 'Details' });
 

@@ -2,7 +2,7 @@
 
 import { type Checkpoint, CheckpointError, type CheckpointId, SETTINGS } from '@holdfast/core';
 import { ChunkMemory } from './chunk-memory.ts';
-import type { Wanted } from './held-checkpoints.ts';
+import { assertManifest, type Wanted } from './held-checkpoints.ts';
 import type { Readers } from './readers.ts';
 import { KEPT_BYTES_MAX, SharedStream } from './shared-stream.ts';
 import { Turns } from './turns.ts';
@@ -14,8 +14,6 @@ export const STREAM_BYTES = KEPT_BYTES_MAX + PART_BYTES;
 
 export interface FileRead extends Wanted {
   readonly name: string;
-  /** Only of the checkpoint with this manifest. */
-  readonly manifestKey?: string | undefined;
   readonly offset: number;
   readonly length: number | undefined;
 }
@@ -147,10 +145,7 @@ export class FileReads {
   ): Promise<{ fileBytes: number; manifestKey: string }> {
     const { byName, manifestKey } = await this.#sizesOf(checkpoint);
     const context = { name, version };
-    if (wantedKey !== undefined && wantedKey !== manifestKey) {
-      const message = `version ${version} is another checkpoint now: the run was removed and begun again`;
-      throw new CheckpointError('NotFound', message, { context });
-    }
+    assertManifest({ version, manifestKey }, wantedKey);
     const fileBytes = byName.get(name);
     if (fileBytes !== undefined) return { fileBytes, manifestKey };
     throw new CheckpointError('NotFound', `version ${version} has no file "${name}"`, { context });

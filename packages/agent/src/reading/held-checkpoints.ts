@@ -8,6 +8,7 @@ import {
   type Checkpoint,
   CheckpointError,
   type CheckpointReference,
+  type CheckpointSummary,
   type Clock,
   isCheckpointError,
   type RunManager,
@@ -29,6 +30,8 @@ export interface Wanted {
   /** A whole number, or `latest`. */
   readonly version: string;
   readonly lineage: number | undefined;
+  /** Only the checkpoint with this manifest. */
+  readonly manifestKey?: string | undefined;
 }
 
 interface Held {
@@ -57,7 +60,7 @@ export class HeldCheckpoints {
     work: (checkpoint: Checkpoint) => Promise<T>,
   ): Promise<T> {
     const key = keyOf(wanted);
-    const held = (key && this.#take(key)) || (await this.#find(manager, wanted)).held;
+    const held = (key && this.#take(key, wanted.manifestKey)) || (await this.#find(manager, wanted)).held;
     return this.#use(held, async () => {
       await held.begun;
       return work(held.checkpoint);
@@ -103,9 +106,15 @@ export class HeldCheckpoints {
     }
   }
 
-  #take(key: string): Held | undefined {
+  /** `manifestKey`: if it has another one, its run may have been begun again since. */
+  #take(key: string, manifestKey?: string): Held | undefined {
     const held = this.#held.get(key);
-    if (held) held.useCount += 1;
+    if (
+      !held ||
+      (manifestKey ?? held.checkpoint.summary?.manifestKey) !== held.checkpoint.summary?.manifestKey
+    )
+      return undefined;
+    held.useCount += 1;
     return held;
   }
 
@@ -156,15 +165,26 @@ function keyOf(which: { lineage?: number | undefined; version: string | bigint }
   return which?.lineage === undefined ? undefined : `${which.lineage} ${which.version}`;
 }
 
+/** `NotFound`: it has another manifest than is wanted, so it is another checkpoint of the number. */
+export function assertManifest(
+  { version, manifestKey }: Pick<CheckpointSummary, 'version' | 'manifestKey'>,
+  wanted: string | undefined,
+): void {
+  if (wanted === undefined || wanted === manifestKey) return;
+  const message = `version ${version} is another checkpoint now: the run was removed and begun again`;
+  throw new CheckpointError('NotFound', message, { context: { version } });
+}
+
 /** `NotFound`: there is no such checkpoint. `Corrupt`: there is one, and it cannot be loaded. */
 export async function findCheckpoint(
   manager: RunManager,
-  { uri, version, lineage }: Wanted,
+  { uri, version, lineage, manifestKey }: Wanted,
 ): Promise<Checkpoint> {
   if (version !== 'latest') {
     if (!/^\d{1,19}$/.test(version))
       throw new CheckpointError('InvalidArgument', `version: "${version}" is not a whole number`);
     const found = await manager.get(referenceTo(version, lineage));
+    if (found?.summary) assertManifest(found.summary, manifestKey);
     if (found) return found;
     throw new CheckpointError('NotFound', `no version ${version} in ${uri}`, {
       context: { version: toVersion(BigInt(version)) },

@@ -1,10 +1,15 @@
 /** A restore to a directory, which several callers may wait for. */
 
-import { CheckpointError, type RunManager, toCheckpointError } from '@holdfast/core';
+import {
+  CheckpointError,
+  type CheckpointReference,
+  type RunManager,
+  toCheckpointError,
+} from '@holdfast/core';
 import { numberOf, type RestoreRequest, type RestoreView } from '../api/shapes.ts';
 import { Changes } from '../changes.ts';
 import { problemOf } from '../problem.ts';
-import { referenceTo } from './held-checkpoints.ts';
+import { findCheckpoint, referenceTo } from './held-checkpoints.ts';
 import { restoreShards } from './restore-shards.ts';
 
 export class RestoreJob {
@@ -78,10 +83,19 @@ export class RestoreJob {
     }
   }
 
+  /** `NotFound`: it has another manifest than was asked for. */
+  async #which(manager: RunManager): Promise<CheckpointReference> {
+    const { uri, manifestKey } = this.request;
+    const version = String(this.request.version);
+    const lineage = numberOf(this.request.lineage);
+    if (manifestKey !== undefined) await findCheckpoint(manager, { uri, version, lineage, manifestKey });
+    return referenceTo(version, lineage);
+  }
+
   async #restoreFiles(manager: RunManager) {
-    const { version, lineage, to, only, onCorrupt, replace, mtimes } = this.request;
+    const { version, to, only, onCorrupt, replace, mtimes } = this.request;
     const result = await manager.restore({
-      version: version === 'latest' ? version : referenceTo(String(version), numberOf(lineage)),
+      version: version === 'latest' ? version : await this.#which(manager),
       ...{ to, only, onCorrupt, replace, mtimes, signal: this.#stop.signal },
     });
     return {

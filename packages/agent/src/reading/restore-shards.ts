@@ -26,13 +26,13 @@ export function restoreShards(
 
 async function restore(
   manager: RunManager,
-  { uri, version, lineage, ...request }: RestoreRequest,
+  { uri, version, lineage, manifestKey, ...request }: RestoreRequest,
   signal: AbortSignal,
 ): Promise<Restored> {
   signal.throwIfAborted();
   // Loaded here, so that the start of an agent does not wait for it.
   const elasticdl = await import('@holdfast/elasticdl');
-  const wanted = { uri, version: String(version), lineage: numberOf(lineage) };
+  const wanted = { uri, version: String(version), lineage: numberOf(lineage), manifestKey };
   const checkpoint = await findCheckpoint(manager, wanted);
   const suspicions: string[] = [];
   await using set = await elasticdl.openCheckpointShards(checkpoint, { signal });

@@ -15,15 +15,13 @@ import {
   type FileSystem,
   fileError,
   isAtOrBelow,
-  memoryFileSystem,
   nodeFileSystem,
 } from '@holdfast/local-files';
 import type { SourceFile } from '../api/shapes.ts';
 import type { WorkInside } from '../staging/held-directory.ts';
 import { OpenSegment } from './descriptor-source.ts';
+import { type MemoryOfTrainer, openTrainerMemory } from './trainer-memory.ts';
 
-/** What memory that is handed over must be called; see memfd_create(2). */
-const MEMORY_NAME = 'holdfast-';
 const SEGMENT_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 export interface SourceRules {
@@ -139,8 +137,9 @@ export class OpenedSources {
   async #open(name: string, source: SourceFile['source']): Promise<OpenedFile> {
     const { offset = 0 } = source;
     if ('pid' in source) {
-      const path = `/proc/${source.pid}/fd/${source.fd}`;
-      const segment = await this.#segment(path, () => this.#openMemory(path, source.segment));
+      const memory = { ...source, life: this.#rules.life };
+      const key = `${source.pid} ${source.fd} ${source.segment}`;
+      const segment = await this.#segment(key, () => this.#openMemory(memory));
       return part(name, segment, { offset, length: source.length });
     }
     const { path, length, state } = source;
@@ -194,20 +193,9 @@ export class OpenedSources {
     });
   }
 
-  /**
-   * A trainer that has given up a save closes its memory, and its next memory may get the same
-   * descriptor. The name tells them apart.
-   */
-  async #openMemory(path: string, segment: string): Promise<OpenSegment> {
-    const name = `/memfd:${MEMORY_NAME}${this.#rules.life}-${segment} (deleted)`;
-    const said = await memoryFileSystem.readlink(path).catch((error: unknown) => {
-      throw fileError(error, `look at ${path}`, { path });
-    });
-    // Opening another kind of file may have effects, so its name is looked at before.
-    if (said !== name) throw denied(path, `is not this memory of the trainer: it is ${said}`);
-    const flags = constants.O_RDONLY | constants.O_NONBLOCK;
-    const file = await openFile(path, flags, { fileSystem: memoryFileSystem, shown: path });
-    return this.#checked(file, path, (place) => place === name);
+  async #openMemory(memory: MemoryOfTrainer): Promise<OpenSegment> {
+    const { file, stats, path } = await openTrainerMemory(memory, (at, uid) => this.#assertOwner(at, uid));
+    return new OpenSegment(file, path, stats);
   }
 
   async #checked(

@@ -76,6 +76,13 @@ export class SaveJob {
   isRecorded = false;
   /** Hash of the request that sealed it, if another one began it. */
   sealedWith: string | undefined;
+  /** An earlier agent may have had it. */
+  isRepeated = false;
+  /**
+   * Why its sources cannot be opened, if an earlier agent may have sent them. Then the store decides
+   * what it came to.
+   */
+  lost: CheckpointError | undefined;
   /** Those of the request that began it, until it has ended. */
   files: readonly SourceFile[];
   /** Those without a file in them, until it has ended. */
@@ -353,7 +360,8 @@ export class SaveJob {
       });
       await this.#committed(id, 0);
     } catch (error) {
-      await this.#failed(otherwise ? unlessSent(error, otherwise) : error, manager);
+      const isPast = this.isRepeated && (await isBehindLatest(manager, version));
+      await this.#failed(otherwise ? unlessSent(error, otherwise, isPast) : error, manager);
     }
   }
 
@@ -411,13 +419,22 @@ export class SaveJob {
   }
 }
 
-/** The error of a save whose sources are lost. The store has said why it is not committed. */
-function unlessSent(said: unknown, otherwise: CheckpointError): CheckpointError {
+/**
+ * The error of a save whose sources are lost. The store has said why it is not committed. `isPast`:
+ * it may have been committed, and removed by retention since.
+ */
+function unlessSent(said: unknown, otherwise: CheckpointError, isPast: boolean): CheckpointError {
   const error = toCheckpointError(said);
-  if (error.code === 'NotFound') return otherwise; // this trainer has not delivered the version
-  if (error.status !== 'temporary') return error;
+  // This trainer has not delivered the version.
+  if (error.code === 'NotFound' && !isPast) return otherwise;
+  if (error.status !== 'temporary' && error.code !== 'NotFound') return error;
   const message = `${otherwise.message}; it is not known whether an earlier agent had sent it before (${error.message}): see whether the run has the version before you save it again`;
   return new CheckpointError('OutcomeUnknown', message, { cause: error });
+}
+
+async function isBehindLatest(manager: RunManager, version: bigint): Promise<boolean> {
+  const latest = await manager.latest().catch(() => null);
+  return latest !== null && latest.version > version;
 }
 
 function stateOf(error: CheckpointError, stop: AbortSignal): SaveState {

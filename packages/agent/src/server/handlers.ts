@@ -137,9 +137,9 @@ const READ_CALLS = {
     return { versions: versions.map(summaryOf) };
   },
   version: async (agent, { parameters, query }) => {
-    const { uri, lineage } = query as z.infer<typeof shapes.versionQuery>;
+    const { lineage, ...which } = query as z.infer<typeof shapes.versionQuery>;
     const version = parameters.version ?? '';
-    const wanted = { uri, version, lineage: numberOf(lineage) };
+    const wanted = { ...which, version, lineage: numberOf(lineage) };
     return agent.readers.describe(wanted, async (found) => summaryOf(await found.details()));
   },
   file: (agent, asked) => sendFile(agent, asked),

@@ -13,6 +13,11 @@ import { assertPrivate, assertPrivateDirectory } from './private-directory.ts';
 /** Types of file systems in memory; see statfs(2). */
 const [TMPFS, RAMFS] = [0x01021994n, 0x858458f6n];
 
+/** Whether a file system of this type is in memory. `null`: its type is not known. */
+export function isMemory(type: bigint | null): boolean {
+  return type === TMPFS || type === RAMFS;
+}
+
 /** `fileSystem`: the fastest that is correct for the files of the directory. */
 export type WorkInside<Result> = (path: string, fileSystem: FileSystem) => Promise<Result>;
 
@@ -48,7 +53,7 @@ export class HeldDirectory {
       assertPrivate(directory, await handle.stat());
       const { type } = await nodeFileSystem.statfs(pathOf(handle));
       const lock = await lockDirectory(pathOf(handle), rename, directory);
-      return new HeldDirectory(handle, lock, type === TMPFS || type === RAMFS);
+      return new HeldDirectory(handle, lock, isMemory(type));
     } catch (error) {
       await handle.close();
       throw error;

@@ -70,7 +70,8 @@ export const SETTINGS = {
     default: 20_000,
     min: 1,
     max: 60 * MINUTE_MS,
-    meaning: 'A single payload request without an answer for this long is stopped and retried.',
+    meaning:
+      'A single payload request without an answer for this long is stopped and retried. So is one that takes 30 times as long, plus the time of its bytes at 16 KiB per second.',
   },
   hedgeDelayMsMin: {
     default: 2000,
