@@ -167,7 +167,7 @@ class DirectorySaver:
         try:
             tree = self._tree(directory)
         except NotFound as error:
-            return error.details["path"] == directory
+            return bool(error.details["path"] == directory)
         return _Local(tree, _identity(directory)) == saved.local
 
     def _tree(self, directory: str) -> Tree:

@@ -296,17 +296,25 @@ class Reader:
                     self._link.call("DELETE", f"/v1/restores/{identity}", deadline=deadline)
         return _ended(fields)
 
-    def annotate(self, version: int, given: Mapping[str, Any], deadline: float) -> None:
-        body = {"uri": self.uri, "version": str(version), **given}
+    # ``run_id``: of the run that the caller has joined. ``Fenced``: another one is at the URI.
+
+    def annotate(
+        self, version: int, given: Mapping[str, Any], run_id: Optional[str], deadline: float
+    ) -> None:
+        body = {**self._at(version, run_id), **given}
         self._link.call("POST", "/v1/annotations", body, deadline=deadline)
 
-    def pin(self, version: int, name: str, deadline: float) -> None:
-        body = {"uri": self.uri, "version": str(version), "name": check_text("name", name)}
+    def pin(self, version: int, name: str, run_id: Optional[str], deadline: float) -> None:
+        body = {**self._at(version, run_id), "name": check_text("name", name)}
         self._link.call("POST", "/v1/pins", body, deadline=deadline)
 
-    def unpin(self, version: int, name: str, deadline: float) -> None:
-        query = {"uri": self.uri, "version": str(version), "name": check_text("name", name)}
+    def unpin(self, version: int, name: str, run_id: Optional[str], deadline: float) -> None:
+        query = {**self._at(version, run_id), "name": check_text("name", name)}
         self._link.call("DELETE", "/v1/pins", query=query, deadline=deadline)
+
+    def _at(self, version: int, run_id: Optional[str]) -> dict[str, Any]:
+        of_run = {} if run_id is None else {"runId": run_id}
+        return {"uri": self.uri, "version": str(version), **of_run}
 
     def elect(self, trainer: str, block_ms: int, deadline: float) -> bool:
         check_text("trainer_id", trainer)

@@ -127,6 +127,12 @@ class Saver:
             self.forget()
         return self._writer
 
+    @property
+    def run_id(self) -> Optional[str]:
+        """Of the run that this process has joined. ``None``: it has not joined."""
+        writer = self.writer()
+        return None if writer is None else writer.run_id
+
     def raise_failure(self, deadline: float) -> None:
         """Called at the beginning of each call. Raises the failure of an earlier save."""
         writer = self.writer()

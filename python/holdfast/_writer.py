@@ -72,6 +72,11 @@ class Writer:
         self.stage = Stage("", "disk")
 
     @property
+    def run_id(self) -> Optional[str]:
+        run_id: Optional[str] = self._join.get("runId")
+        return run_id
+
+    @property
     def has_unfinished(self) -> bool:
         return bool(self._saves)
 

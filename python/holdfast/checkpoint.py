@@ -45,8 +45,8 @@ class Checkpoint(NamedTuple):
         return self.state == "live" and not self.fields.get("isLeftBehind")
 
 
-#: A number, or exactly this checkpoint. After a rollback, another one may get its number; then it
-#: is ``NotFound``.
+#: A number, or exactly this checkpoint. After a rollback, or in a run that was begun again, another
+#: one may get its number; then it is ``NotFound``.
 Which = Union[int, Checkpoint]
 
 

@@ -41,8 +41,9 @@ class Run:
     forks: a child shares no connection and no segment with its parent. It joins as a new life of
     the writer when it saves for the first time, and that fences the parent.
 
-    Calls that read take the number of a version, or a ``Checkpoint``. After a rollback, another
-    checkpoint may get the number. ``NotFound``: the ``Checkpoint`` is no longer there.
+    Calls that read take the number of a version, or a ``Checkpoint``. After a rollback, or if the
+    run is removed and begun again, another checkpoint may get the number. ``NotFound``: the
+    ``Checkpoint`` is no longer there.
 
     The failure of a save is raised by the next call of the run, once, unless ``Handle.wait`` has
     raised it before. Each call raises ``AgentUnavailable`` if the agent does not answer for the
@@ -268,20 +269,26 @@ class Run:
         metrics: Optional[Mapping[str, float]] = None,
         metadata: Optional[Mapping[str, str]] = None,
     ) -> None:
-        """Adds metrics and metadata to a committed version. A later value of a name replaces it."""
+        """Adds metrics and metadata to a committed version. A later value of a name replaces it.
+
+        ``Fenced``: the run that this writer joined was removed, and another one is there.
+        """
         deadline = self._begin()
         given = extras(metrics, metadata)
-        self._reader.annotate(check_version(version), given, deadline)
+        self._reader.annotate(check_version(version), given, self._saver.run_id, deadline)
 
     def pin(self, version: int, name: str) -> None:
-        """Keeps retention from retiring a version until the pin of this name is removed."""
+        """Keeps retention from retiring a version until the pin of this name is removed.
+
+        ``Fenced``: as for ``annotate``.
+        """
         deadline = self._begin()
-        self._reader.pin(check_version(version), name, deadline)
+        self._reader.pin(check_version(version), name, self._saver.run_id, deadline)
 
     def unpin(self, version: int, name: str) -> None:
-        """Removes a pin. ``NotFound``: there is no such version."""
+        """Removes a pin. ``NotFound``: there is no such version. ``Fenced``: as for ``annotate``."""
         deadline = self._begin()
-        self._reader.unpin(check_version(version), name, deadline)
+        self._reader.unpin(check_version(version), name, self._saver.run_id, deadline)
 
     def request_save_model(self, trainer_id: str, block_ms: int) -> bool:
         """Whether this trainer is elected to export the model. Answers at once.

@@ -11,7 +11,7 @@ import socket
 import time
 import unittest
 import urllib.parse
-from typing import Any
+from typing import Any, Callable
 from unittest import mock
 
 import holdfast
@@ -192,23 +192,36 @@ class Checkpoints(RealAgentCase):
                 run.save(3, buffers={"a": content}, arrays={"x": bytearray(content)}).wait()
 
         begin(b"former")
+        joined = self.connect(attempt="joined")
+        joined.annotate(3, metadata={"k": "v"})
         reader = self.connect(writer=None)
         former = [reader.latest(), *reader.versions()]
         shutil.rmtree(self.uri.removeprefix("file://"))
         begin(b"present")
         for one in former:
             assert one is not None
-            for name, call in {
+            calls: dict[str, Callable[[], Any]] = {
                 "read": lambda: reader.read("a", one),
                 "read_into": lambda: reader.read_into(bytearray(6), "a", one),
                 "files": lambda: reader.files(one),
                 "open": lambda: reader.open("a", one).read(),
                 "load_arrays": lambda: reader.load_arrays(one),
                 "restore": lambda: reader.restore(self.path("restored"), one),
-            }.items():
+            }
+            for name, call in calls.items():
                 with self.subTest(name), self.assertRaisesRegex(holdfast.NotFound, "another checkpoint"):
                     call()
+        changes: tuple[Callable[[], Any], ...] = (
+            lambda: joined.annotate(3, metrics={"loss": 1.0}),
+            lambda: joined.pin(3, "best"),
+            lambda: joined.unpin(3, "best"),
+        )
+        for change in changes:
+            with self.assertRaisesRegex(holdfast.Fenced, "not the one that this trainer joined"):
+                change()
         latest = reader.latest()
+        assert latest is not None
+        self.assertEqual((dict(latest.metrics), latest.pins), ({}, ()))
         self.assertEqual(reader.read("a", latest), b"present")
         self.assertEqual(reader.restore(self.path("restored"), latest).version, 3)
 

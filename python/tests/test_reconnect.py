@@ -51,7 +51,7 @@ class Reconnecting(FakeAgentCase):
         self.agent.start()
         self.assertEqual((one.state, two.state), ("accepted", "accepted"))
         posts = self.requests("POST", "/saves")
-        self.assertEqual(posts[:2], posts[2:])
+        self.assertEqual([{**post, "isRepeated": True} for post in posts[:2]], posts[2:])
         seals = self.requests("POST", "/seal")
         self.assertEqual((len(seals), seals[0]), (2, seals[1]))
         for handle in (one, two):

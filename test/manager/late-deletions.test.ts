@@ -1,6 +1,11 @@
-/** A store that does not answer deletions of records which would do no harm: nothing waits long. */
+/**
+ * A store that does not answer deletions of records which would do no harm, or lists of uploads:
+ * nothing waits long.
+ */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { crc32c, createCheckpointManager } from '@holdfast/core';
+import { requestWatchOf } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { expect, test } from 'vitest';
 import { bytes, SETTINGS } from './memory-run.ts';
@@ -60,6 +65,23 @@ test('a save that is stopped when it is committed ends a second later', async ()
   const result = await saved;
   expect([result.isCommitted, result.referencedBytes]).toEqual([true, 100]);
   expect(performance.now() - startMs).toBeLessThan(MOST_MS);
+});
+
+test('a list of uploads without an upload in many pages may take its time', async () => {
+  const store = new MemoryStore(new MemoryBucket({ crc32c }));
+  async function* listUploads(_: string, { signal }: { signal?: AbortSignal } = {}) {
+    for (let page = 0; page < 20; page++) {
+      requestWatchOf(signal)?.changed(0, 1);
+      await sleep(50, undefined, { signal });
+      requestWatchOf(signal)?.changed(0, -1);
+    }
+    yield* [];
+  }
+  Object.assign(store, { listUploads });
+  const settings = { ...SETTINGS, stallTimeoutMs: 300, recordTimeoutMs: 600, retryCountMax: 0 };
+  const manager = createCheckpointManager({ store, settings });
+  await manager.save({ version: 1, buffers: { a: bytes(100) } });
+  expect((await manager.admin.collect({ policy: { keepLast: 1 } })).retired).toEqual([]);
 });
 
 test('uploads that are never listed, by a deaf store: a collection ends in time', async () => {

@@ -46,7 +46,7 @@ const SEEDS_KEPT = [551, 2_942, 10_822, 11_343, 100_748, 10_000_321, 40_000_307,
 /** One schedule in this many is played again: some of each kind. */
 const REPLAYED_ONE_IN = 10;
 const HUNTED_SCHEDULES_MAX = 600;
-const TIMEOUT_MS = 240_000;
+const TIMEOUT_MS = 600_000;
 
 const PROMISES = {
   I0: 'the catalog is one history',

@@ -85,7 +85,7 @@ export class Agent {
     this.#settings = { bufferBytes: transferBytes, ...(workers !== undefined && { workers }) };
     this.#memory = createTransferMemory({ settings: this.#settings, logger });
     this.#throttle = createThrottle({ bytesPerSecondMax });
-    this.readers = new Readers((uri) => this.#open(uri, {}), systemClock);
+    this.readers = new Readers((uri, runId) => this.#open(uri, { runId }), systemClock);
     this.files = new FileReads(this.readers, streamBytes);
     this.elections = new Elections(async (uri) => openStore((await config.resolve(uri)).uri, env), {
       process: { host: config.host, pid: process.pid },

@@ -219,14 +219,21 @@ export const restoreQuery = z.strictObject({
   timeoutMs: millisecondsInQuery.optional(),
 });
 
+const runId = z
+  .string()
+  .min(1)
+  .max(256)
+  .optional()
+  .describe('of the run that the caller has joined: another one at the URI is refused (Fenced)');
 export const annotateRequest = z.strictObject({
   uri,
+  runId,
   version,
   metrics: metrics.optional(),
   metadata: metadata.optional(),
 });
-export const pinRequest = z.strictObject({ uri, version, name: z.string().min(1).max(256) });
-export const unpinQuery = z.strictObject({ uri, version: versionText, name: z.string().min(1) });
+export const pinRequest = z.strictObject({ uri, runId, version, name: z.string().min(1).max(256) });
+export const unpinQuery = z.strictObject({ uri, runId, version: versionText, name: z.string().min(1) });
 export const electionRequest = z.strictObject({
   uri,
   trainer: z.string().min(1).max(255).describe('id of the trainer, which no other trainer has'),

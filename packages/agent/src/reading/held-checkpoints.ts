@@ -165,7 +165,7 @@ function keyOf(which: { lineage?: number | undefined; version: string | bigint }
   return which?.lineage === undefined ? undefined : `${which.lineage} ${which.version}`;
 }
 
-/** `NotFound`: it has another manifest than is wanted, so it is another checkpoint of the number. */
+/** `NotFound`: it has another manifest than is wanted, so it is another checkpoint. */
 export function assertManifest(
   { version, manifestKey }: Pick<CheckpointSummary, 'version' | 'manifestKey'>,
   wanted: string | undefined,

@@ -1,6 +1,7 @@
 /** Managers that only read, one for each run. A manager closes after ten minutes without use. */
 
 import { type Checkpoint, type Clock, isOfAnotherRun, type RunManager } from '@holdfast/core';
+import { ofFormerRun } from '../former-run.ts';
 import { HeldCheckpoints, type Wanted } from './held-checkpoints.ts';
 
 const IDLE_MS = 10 * 60_000;
@@ -13,13 +14,14 @@ interface Reader {
 }
 
 export class Readers {
-  readonly #open: (uri: string) => Promise<RunManager>;
+  readonly #open: (uri: string, runId?: string) => Promise<RunManager>;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   readonly #readers = new Map<string, Reader>();
   /** Readers of runs that were replaced. */
   readonly #closing = new Set<Promise<void>>();
 
-  constructor(open: (uri: string) => Promise<RunManager>, clock: Pick<Clock, 'monotonicMs'>) {
+  /** `runId`: the manager must refuse another run. */
+  constructor(open: (uri: string, runId?: string) => Promise<RunManager>, clock: Pick<Clock, 'monotonicMs'>) {
     this.#open = open;
     this.#clock = clock;
   }
@@ -31,6 +33,24 @@ export class Readers {
   /** `work` may be called twice: again if the run was removed and begun again meanwhile. */
   use<T>(uri: string, work: (manager: RunManager) => Promise<T>): Promise<T> {
     return this.#use(uri, (manager) => work(manager));
+  }
+
+  /** As `use`. `Fenced`: the run at the URI is not the one that the trainer has joined. */
+  async useJoined<T>(
+    { uri, runId }: { readonly uri: string; readonly runId?: string | undefined },
+    work: (manager: RunManager) => Promise<T>,
+  ): Promise<T> {
+    if (runId === undefined) return this.use(uri, work);
+    // No URI has a blank before it.
+    const key = `${runId} ${uri}`;
+    const reader = this.#readers.get(key) ?? this.#add(key, this.#open(uri, runId));
+    try {
+      return await this.#useReader(reader, work);
+    } catch (error) {
+      if (!isOfAnotherRun(error)) throw error;
+      this.#forget(key, reader);
+      throw ofFormerRun(uri, error);
+    }
   }
 
   /** As `HeldCheckpoints.read`, on the manager of the run. `work` is called at most once. */
@@ -105,8 +125,7 @@ export class Readers {
     this.#closing.add(closing);
   }
 
-  #add(uri: string): Reader {
-    const manager = this.#open(uri);
+  #add(uri: string, manager = this.#open(uri)): Reader {
     const held = new HeldCheckpoints(this.#clock);
     const reader: Reader = { manager, held, useCount: 0, usedAtMs: this.#clock.monotonicMs() };
     this.#readers.set(uri, reader);

@@ -79,7 +79,7 @@ export class SaveJob {
   /** An earlier agent may have had it. */
   isRepeated = false;
   /**
-   * Why its sources cannot be opened, if an earlier agent may have sent them. Then the store decides
+   * Why its sources cannot be opened, if an earlier agent may have sent them. Then the store tells
    * what it came to.
    */
   lost: CheckpointError | undefined;

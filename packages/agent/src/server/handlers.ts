@@ -156,20 +156,20 @@ const READ_CALLS = {
     return job.view();
   },
   annotate: async (agent, { body }) => {
-    const { uri, version, metrics, metadata } = body as z.infer<typeof shapes.annotateRequest>;
-    await agent.readers.use(uri, (manager) =>
+    const { version, metrics, metadata, ...run } = body as z.infer<typeof shapes.annotateRequest>;
+    await agent.readers.useJoined(run, (manager) =>
       manager.admin.annotate(toVersion(BigInt(version)), { metrics, metadata }),
     );
     return {};
   },
   pin: async (agent, { body }) => {
-    const { uri, version, name } = body as z.infer<typeof shapes.pinRequest>;
-    await agent.readers.use(uri, (manager) => manager.admin.pin(toVersion(BigInt(version)), name));
+    const { version, name, ...run } = body as z.infer<typeof shapes.pinRequest>;
+    await agent.readers.useJoined(run, (manager) => manager.admin.pin(toVersion(BigInt(version)), name));
     return {};
   },
   unpin: async (agent, { query }) => {
-    const { uri, version, name } = query as z.infer<typeof shapes.unpinQuery>;
-    await agent.readers.use(uri, (manager) => manager.admin.unpin(toVersion(BigInt(version)), name));
+    const { version, name, ...run } = query as z.infer<typeof shapes.unpinQuery>;
+    await agent.readers.useJoined(run, (manager) => manager.admin.unpin(toVersion(BigInt(version)), name));
     return {};
   },
   elect: (agent, { body, signal }) => agent.elections.request(body as ElectionRequest, signal),

@@ -86,7 +86,7 @@ test.each(['F32', 'F8_E5M2', 'U16', 'C64'])('an archive of %s is found by its en
   };
   const tensor = savedTensor(contentOf(0).bytes);
   expect([tensor, isInOrder(tensor)]).toEqual([
-    { storage: '0', dtype, offset: 0, shape, strides: [4 * GIB, 4 * GIB, 1] },
+    { storage: '0', dtype, offset: 0, shape, strides: [4 * GIB, 4 * GIB, 1], marks: [] },
     true,
   ]);
   expect(Buffer.from(contentOf(1).bytes).toString()).toBe('little');

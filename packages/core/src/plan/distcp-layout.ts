@@ -28,7 +28,8 @@ const METADATA = 'torch.distributed.checkpoint.metadata';
 const FILE_SYSTEM = 'torch.distributed.checkpoint.filesystem';
 
 /**
- * `Unsupported`: no type of that name is known. `InvalidArgument`: a name cannot be written as UTF-8.
+ * `Unsupported`: no type of that name is known. `InvalidArgument`: a name cannot be written as
+ * UTF-8.
  */
 export function planDistcpFiles(tensors: readonly JoinedTensor[], fileBytesMax: number): TensorFiles {
   const groups = groupsBySize(tensors, fileBytesMax);

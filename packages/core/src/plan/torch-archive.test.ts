@@ -1,5 +1,13 @@
 import { expect, test } from 'vitest';
-import { called, dictionary, named, type PickleValue, reference, tuple, writePickle } from './pickle-writer.ts';
+import {
+  called,
+  dictionary,
+  named,
+  type PickleValue,
+  reference,
+  tuple,
+  writePickle,
+} from './pickle-writer.ts';
 import { directoryIn, filesIn, isInOrder, lengthOfLocal, savedTensor } from './torch-archive.ts';
 
 const LARGE = 5 * 2 ** 32;
@@ -108,8 +116,8 @@ test.each<[number[], number[], boolean]>([
 test.each<[string, readonly PickleValue[], readonly string[]]>([
   ['_rebuild_tensor_v2', [], []],
   ['_rebuild_tensor_v2', [dictionary([])], []],
-  ['_rebuild_tensor_v2', [dictionary([['conj', true]])], ['conj']],
-  ['_rebuild_tensor_v3', [named('torch', 'complex64'), dictionary([['neg', true]])], ['neg']],
+  ['_rebuild_tensor_v2', [dictionary([['conj', 1]])], ['conj']],
+  ['_rebuild_tensor_v3', [named('torch', 'complex64'), dictionary([['neg', 1]])], ['neg']],
 ])('the marks of a tensor that %s makes', (call, more, marks) => {
   const storage = reference(tuple('storage', named('torch', 'ComplexFloatStorage'), '0', 'cpu', 2));
   const hooks = called(named('collections', 'OrderedDict'));

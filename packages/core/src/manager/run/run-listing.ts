@@ -8,6 +8,7 @@ import {
   unlessAborted,
 } from '../../contract/errors.ts';
 import type { ObjectInfo, OpenUpload } from '../../contract/object-store.ts';
+import { watchRequests } from '../../contract/request-watch.ts';
 import {
   leasesPrefix,
   pagesPrefix,
@@ -84,9 +85,17 @@ async function listOpenUploads(run: RunParts, signal: AbortSignal | undefined): 
   if (!store.listUploads) return [];
   const what = 'the list of uploads';
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
-  const listAll = async (until: AbortSignal) => {
+  const listAll = async (until: AbortSignal, renewAll: () => void) => {
     const uploads: OpenUpload[] = [];
     const stop = new AbortController();
+    let renewNext: () => void = () => undefined;
+    // Many pages may show no upload: where uploads are listed among objects, as on Azure. Each
+    // request is an answer too.
+    const changed = () => {
+      renewNext();
+      renewAll();
+    };
+    watchRequests(stop.signal, { changed });
     const { stallTimeoutMs } = settings;
     const iterator = store.listUploads?.(versionsPrefix, { signal: stop.signal })[Symbol.asyncIterator]();
     if (!iterator) return uploads;
@@ -94,7 +103,8 @@ async function listOpenUploads(run: RunParts, signal: AbortSignal | undefined): 
     // silent, the listing is begun again.
     const next = { clock, timeoutMs: stallTimeoutMs, what, signal: until };
     for (;;) {
-      const { done, value } = await withDeadline(next, (due) => {
+      const { done, value } = await withDeadline(next, (due, renew) => {
+        renewNext = renew;
         const silent = new CheckpointError(
           'Unavailable',
           `${what}: no answer for ${stallTimeoutMs / 1000} s`,
@@ -108,8 +118,8 @@ async function listOpenUploads(run: RunParts, signal: AbortSignal | undefined): 
     }
   };
   try {
-    return await withDeadline(bounds, (until) =>
-      retrying(() => listAll(until), run.transfers.retryPolicy(what, { signal: until })),
+    return await withDeadline(bounds, (until, renew) =>
+      retrying(() => listAll(until, renew), run.transfers.retryPolicy(what, { signal: until })),
     );
   } catch (error) {
     throwIfAborted(signal);
