@@ -109,11 +109,8 @@ export class HeldCheckpoints {
   /** `manifestKey`: if it has another one, its run may have been begun again since. */
   #take(key: string, manifestKey?: string): Held | undefined {
     const held = this.#held.get(key);
-    if (
-      !held ||
-      (manifestKey ?? held.checkpoint.summary?.manifestKey) !== held.checkpoint.summary?.manifestKey
-    )
-      return undefined;
+    if (!held) return undefined;
+    if (manifestKey !== undefined && held.checkpoint.summary?.manifestKey !== manifestKey) return undefined;
     held.useCount += 1;
     return held;
   }
