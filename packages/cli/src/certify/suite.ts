@@ -176,7 +176,7 @@ export class Suite {
 class Clients {
   readonly uploadTokens: string[] = [];
   readonly #options: Pick<SuiteOptions, 'open' | 'clock'>;
-  readonly #stores: ObjectStore[] = [];
+  readonly #stores: Promise<ObjectStore>[] = [];
   readonly #beginning = new Set<Promise<unknown>>();
   #isStopped = false;
 
@@ -185,8 +185,9 @@ class Clients {
   }
 
   async open(): Promise<ObjectStore> {
-    const store = await this.#options.open();
-    this.#stores.push(store);
+    const opening = this.#options.open();
+    this.#stores.push(opening);
+    const store = await opening;
     if (this.#isStopped) await store.close();
     return store;
   }
@@ -207,7 +208,8 @@ class Clients {
     while (this.#beginning.size > 0 && clock.monotonicMs() < untilMs)
       await atMost(BEGINNING_MS_MAX, clock, Promise.all(this.#beginning));
     this.#isStopped = true;
-    await Promise.allSettled(this.#stores.map((store) => store.close()));
+    // Also those that are being opened: a local store makes files, and removes them when closed.
+    await Promise.allSettled(this.#stores.map(async (store) => (await store).close()));
   }
 }
 
