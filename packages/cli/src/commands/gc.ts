@@ -16,7 +16,6 @@ const plan = flag('--plan', 'show what would be done, and change nothing');
 const explain = flag('--explain', 'as --plan, for each version with the reasons');
 const apply = flag('--apply', 'do it without asking');
 const force = flag('--force', "continue although this drops more than half of the run's bytes");
-
 const reason = value('--reason <text>', 'why, for the log of the run', (text) => text);
 
 const OTHERWISE = 'pass --apply to do it, or --plan to see first what would be done';

@@ -64,7 +64,7 @@ import type { LogOptions } from '../contract/run-manager.ts';
 import { SETTINGS } from '../contract/settings.ts';
 import type { RebuildOptions } from '../contract/upkeep.ts';
 import { toReference, toVersion } from '../format/index.ts';
-import { REASON_LENGTH_MAX } from '../plan/reason.ts';
+import { isReason, REASON_LENGTH_MAX } from '../plan/reason.ts';
 import { checkWriter } from './run/index.ts';
 
 const LOG_LIMIT_MAX = 1000;
@@ -99,11 +99,7 @@ export const runId: Rule = rule(
   'the id of a run, 1 to 256 characters, not only spaces',
 );
 const reason: Rule = rule(
-  (value) =>
-    typeof value === 'string' &&
-    value.trim() !== '' &&
-    value.length <= REASON_LENGTH_MAX &&
-    value.isWellFormed(),
+  (value) => isReason(value) && value.isWellFormed(),
   `1 to ${REASON_LENGTH_MAX} characters, not only spaces`,
 );
 /** Accepts any value. `capture.ts` and `rollback.ts` check it together with other options. */

@@ -114,6 +114,19 @@ export function hexCrc(crc32c: number): string {
   return crc32c.toString(16).padStart(8, '0');
 }
 
+/** What a store says of an object that was made of other bytes than were sent. `null`: nothing. */
+export function differenceFrom(
+  sentCrc32c: number,
+  { key, crc32c }: { readonly key: string; readonly crc32c?: number | undefined },
+): { message: string; context: { key: string; expected: string; found: string } } | null {
+  if (crc32c === undefined || crc32c === sentCrc32c) return null;
+  const [expected, found] = [hexCrc(sentCrc32c), hexCrc(crc32c)];
+  return {
+    message: `the store made ${key} of ${found} out of ${expected}`,
+    context: { key, expected, found },
+  };
+}
+
 /**
  * The range of `partCount` whole parts. The file has passed `checkStoredFile`, and has these parts.
  */

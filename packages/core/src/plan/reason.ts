@@ -2,6 +2,11 @@
 
 export const REASON_LENGTH_MAX = 1000;
 
+/** Whether a text that a person gives can be a reason as it is. */
+export function isReason(given: unknown): given is string {
+  return typeof given === 'string' && given.trim() !== '' && given.length <= REASON_LENGTH_MAX;
+}
+
 /** The text, cut to what a catalog entry accepts. */
 export function boundedReason(whole: string): string {
   return whole.length <= REASON_LENGTH_MAX

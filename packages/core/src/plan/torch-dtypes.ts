@@ -1,7 +1,7 @@
 /**
  * Types of tensors in PyTorch, by their names in the safetensors format, or else by PyTorch's own,
- * which begin in lower case. `storage`: the class that
- * `torch.save` names for the elements; the newer types have none.
+ * which begin in lower case. `storage`: the class that `torch.save` names for the elements; the
+ * newer types have none.
  */
 
 export interface TorchType {

@@ -8,7 +8,7 @@ import {
   type Upload,
 } from '../contract/index.ts';
 import { md5 } from '../format/checksum.ts';
-import { hexCrc } from '../plan/ranges.ts';
+import { differenceFrom, hexCrc } from '../plan/ranges.ts';
 import type { UploadItem } from './api.ts';
 import { blameTransport, CHANGED_ADVICE } from './changed-on-the-way.ts';
 import type { PartsDestination, Piece, WholeFile } from './destination.ts';
@@ -207,11 +207,13 @@ function assertLike(found: ObjectInfo, whole: WholeFile, isAcknowledged: boolean
  * was sent with it. If the answer was lost, the object was looked up anyway. So this check costs no
  * request.
  */
-export function assertStored({ key, crc32c }: ObjectInfo, sent: Pick<WholeFile, 'crc32c'>): void {
-  if (crc32c === undefined || crc32c === sent.crc32c) return;
-  const [expected, found] = [hexCrc(sent.crc32c), hexCrc(crc32c)];
-  const message = `the store made an object of ${found} out of ${expected}`;
-  throw new CheckpointError('Corrupt', message, { context: { key, expected, found }, status: 'temporary' });
+export function assertStored(made: ObjectInfo, sent: Pick<WholeFile, 'crc32c'>): void {
+  const difference = differenceFrom(sent.crc32c, made);
+  if (difference === null) return;
+  throw new CheckpointError('Corrupt', difference.message, {
+    context: difference.context,
+    status: 'temporary',
+  });
 }
 
 /** Codes about an upload or a key, which callers never see. */

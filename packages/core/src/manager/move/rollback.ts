@@ -3,7 +3,7 @@
 import { CheckpointError } from '../../contract/errors.ts';
 import type { RollbackOptions, RollbackResult } from '../../contract/history.ts';
 import { type CatalogCheckpoint, type CheckpointId, toReference } from '../../format/index.ts';
-import { REASON_LENGTH_MAX } from '../../plan/reason.ts';
+import { isReason, REASON_LENGTH_MAX } from '../../plan/reason.ts';
 import { requireRollbackTarget } from '../../plan/select.ts';
 import { checkpointsAtHand, onPathAbove } from '../../plan/state.ts';
 import type { Head } from '../catalog/index.ts';
@@ -41,8 +41,7 @@ export async function rollback(
 }
 
 function checkReason(reason: unknown): void {
-  const isText = typeof reason === 'string' && reason.trim() !== '' && reason.length <= REASON_LENGTH_MAX;
-  if (isText) return;
+  if (isReason(reason)) return;
   const found = typeof reason === 'string' ? `${reason.length} characters` : typeof reason;
   throw new CheckpointError(
     'InvalidArgument',

@@ -4,13 +4,7 @@ import type { CheckpointId } from '../../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError, toCheckpointError } from '../../contract/errors.ts';
 import { encodeRecord, leaseKey } from '../../format/index.ts';
 import { findById } from '../../plan/state.ts';
-import {
-  createRecord,
-  deleteForTidiness,
-  type TidinessLimits,
-  withDeadline,
-  withLastLook,
-} from '../records/index.ts';
+import { createRecord, deleteForTidiness, type TidinessLimits, withDeadline } from '../records/index.ts';
 import type { RunContext } from '../run/index.ts';
 
 const RENEWALS_PER_LIFE = 3;
@@ -140,16 +134,11 @@ export class LeaseHolder {
     return this.#validUntilMs > 0;
   }
 
-  /**
-   * Ends the lease. If it is not deleted within `timeoutMs`, if given, or a second after `signal`
-   * fires, it expires.
-   */
-  async release({ timeoutMs, signal }: Partial<TidinessLimits> = {}): Promise<void> {
+  /** Ends the lease. If it is not deleted within the limits, it expires. */
+  async release(limits?: TidinessLimits): Promise<void> {
     await this.leave();
     if (this.#keys.length === 0) return;
-    await withLastLook(this.#run.clock, signal, (late) =>
-      deleteForTidiness(this.#run, this.#keys, 'releasing a read lease', { timeoutMs, signal: late }),
-    );
+    await deleteForTidiness(this.#run, this.#keys, 'releasing a read lease', limits);
   }
 
   /** Stops renewal. The lease stays valid for the rest of its term. */

@@ -3,9 +3,9 @@
 import { CheckpointError, isCheckpointError, toCheckpointError } from '../../contract/errors.ts';
 import type { ObjectStore } from '../../contract/object-store.ts';
 import { bytesEqual, crc32c, recordBytesMax, sha256, toHex } from '../../format/index.ts';
-import { hexCrc } from '../../plan/ranges.ts';
+import { differenceFrom } from '../../plan/ranges.ts';
 import { pauseBeforeRepeat, repeatDelayMs } from '../../transfer/index.ts';
-import { withDeadline } from './deadline.ts';
+import { withDeadline, withLastLook } from './deadline.ts';
 
 import type { RecordIo } from './record-io.ts';
 import { writeToken } from './tokens.ts';
@@ -69,11 +69,10 @@ export async function createAsSent(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const sent = crc32c(bytes);
-  const { crc32c: stored = sent } = await records.create(key, bytes, { crc32c: sent, signal });
-  if (stored === sent) return;
-  const [expected, found] = [hexCrc(sent), hexCrc(stored)];
-  throw new CheckpointError('Corrupt', `the store made ${key} of ${found} out of ${expected}`, {
-    context: { store: records.uri, key, expected, found },
+  const difference = differenceFrom(sent, await records.create(key, bytes, { crc32c: sent, signal }));
+  if (difference === null) return;
+  throw new CheckpointError('Corrupt', difference.message, {
+    context: { store: records.uri, ...difference.context },
     status: 'exhausted',
   });
 }
@@ -135,8 +134,9 @@ export async function backOff(
 
 export interface TidinessLimits {
   /** Default: `stallTimeoutMs`. */
-  readonly timeoutMs: number | undefined;
-  readonly signal: AbortSignal | undefined;
+  readonly timeoutMs?: number | undefined;
+  /** The deletion is given up a second after it fires. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -147,12 +147,15 @@ export async function deleteForTidiness(
   run: RecordIo,
   keys: readonly string[],
   what: string,
-  { timeoutMs = run.settings.stallTimeoutMs, signal }: Partial<TidinessLimits> = {},
+  { timeoutMs = run.settings.stallTimeoutMs, signal }: TidinessLimits = {},
 ): Promise<void> {
   const { clock, records, logger } = run;
-  const bounds = { clock, timeoutMs, what, signal };
   try {
-    const results = await withDeadline(bounds, (until) => records.deleteMany(keys, { signal: until }));
+    const results = await withLastLook(clock, signal, (late) =>
+      withDeadline({ clock, timeoutMs, what, signal: late }, (until) =>
+        records.deleteMany(keys, { signal: until }),
+      ),
+    );
     for (const { error } of results) if (error) throw error;
   } catch (error) {
     logger.log('debug', `${what} failed, which is harmless`, { error: String(error) });

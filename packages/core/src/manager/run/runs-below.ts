@@ -51,7 +51,7 @@ async function directoriesAt(
   store: Listings,
   prefix: string,
   signal: AbortSignal | undefined,
-): Promise<RunsBelow> {
+): Promise<{ readonly names: string[]; readonly isWhole: boolean }> {
   let first: readonly string[] | undefined;
   for await (const names of store.listDirectories?.(prefix, { signal }) ?? []) {
     if (first !== undefined) return { names: [...first], isWhole: names.length === 0 };
