@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 import unittest
+import warnings
 from importlib import import_module
 from typing import Any, Callable, Optional
 
@@ -61,6 +62,13 @@ class TestCase(unittest.TestCase):
 
     def path(self, *names: str) -> str:
         return os.path.join(self.directory, *names)
+
+    def ignore_warnings(self, category: type[Warning] = Warning) -> None:
+        """Until the test ends. The suite makes each warning an error."""
+        catching = warnings.catch_warnings()
+        catching.__enter__()
+        self.addCleanup(catching.__exit__, None, None, None)
+        warnings.simplefilter("ignore", category)
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Waits for what another thread or process does."""

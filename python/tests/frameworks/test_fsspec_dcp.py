@@ -10,7 +10,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import warnings
 from importlib import import_module
 from typing import Any
 from unittest import mock
@@ -38,10 +37,7 @@ class Dcp(FsspecCase):
     def setUp(self) -> None:
         super().setUp()
         # DCP says that it overwrites, that it runs alone, and that the file has no descriptor.
-        catching = warnings.catch_warnings()
-        catching.__enter__()
-        self.addCleanup(catching.__exit__, None, None, None)
-        warnings.simplefilter("ignore", UserWarning)
+        self.ignore_warnings(UserWarning)
         logging.disable(logging.CRITICAL)
         self.addCleanup(logging.disable, logging.NOTSET)
 

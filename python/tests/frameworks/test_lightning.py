@@ -11,7 +11,6 @@ import pathlib
 import socket
 import subprocess
 import sys
-import warnings
 from typing import Any
 from unittest import mock
 
@@ -53,10 +52,7 @@ class Model(LightningModule):
 class LightningCase(FsspecCase):
     def setUp(self) -> None:
         super().setUp()
-        catching = warnings.catch_warnings()
-        catching.__enter__()
-        self.addCleanup(catching.__exit__, None, None, None)
-        warnings.simplefilter("ignore")
+        self.ignore_warnings()
         logging.disable(logging.WARNING)
         self.addCleanup(logging.disable, logging.NOTSET)
 

@@ -44,6 +44,8 @@ def state_of(version: int) -> dict[str, torch.Tensor]:
 class Threads(RealAgentCase):
     def setUp(self) -> None:
         super().setUp()
+        # DCP says that it runs alone.
+        self.ignore_warnings(UserWarning)
         self.writer = hdcp.Writer(self.uri, no_dist=True, agent=self.agent.socket)
         self.addCleanup(self.writer.close)
 
