@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from numbers import Real
 from operator import index
 from typing import Any, Mapping, Optional, Sequence, SupportsIndex, Union
 
@@ -41,16 +42,26 @@ def check_version(version: SupportsIndex) -> int:
     return check_integer("version", version, 0, VERSION_MAX)
 
 
-def check_timeout(timeout: Optional[float], name: str = "timeout") -> None:
+def check_timeout(timeout: Optional[float]) -> Optional[float]:
     """``None``, or a number of seconds."""
     if timeout is None:
-        return
-    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool):
-        raise InvalidArgument(f"{name}: expected seconds as int or float, got {shown(timeout)}")
-    if not 0 <= timeout <= TIMEOUT_MAX:
+        return None
+    seconds = check_seconds("timeout", timeout)
+    if not 0 <= seconds <= TIMEOUT_MAX:
         raise InvalidArgument(
-            f"{name}: expected seconds from 0 to {TIMEOUT_MAX}, got {shown(timeout)}"
+            f"timeout: expected seconds from 0 to {TIMEOUT_MAX}, got {shown(timeout)}"
         )
+    return seconds
+
+
+def check_seconds(name: str, seconds: object) -> float:
+    """A number, also one of numpy, as a float."""
+    if not isinstance(seconds, Real) or isinstance(seconds, bool):
+        raise InvalidArgument(f"{name}: expected seconds as int or float, got {shown(seconds)}")
+    try:
+        return float(seconds)
+    except OverflowError:
+        return math.inf
 
 
 def check_text(name: str, value: object, what: str = "text") -> str:

@@ -76,10 +76,10 @@ def attempt(group: Any = None, *, carry: Optional[Carry] = None, timeout: float 
         assert drawn is not None
         return drawn
     if isinstance(carry, (str, os.PathLike)):
-        check_timeout(timeout)
-        if timeout is None:
+        timeout_seconds = check_timeout(timeout)
+        if timeout_seconds is None:
             raise InvalidArgument("timeout: expected seconds, got None")
-        return _by_file(check_path("carry", carry), drawn, timeout)
+        return _by_file(check_path("carry", carry), drawn, timeout_seconds)
     if isinstance(carry, StoreLike):
         return _by_store(carry, drawn)
     if callable(carry):
@@ -177,5 +177,5 @@ def _await_file(path: str, timeout: float) -> str:
                 return _checked(file.read())
         except FileNotFoundError:
             if time.monotonic() >= end:
-                raise TimedOut(f"rank 0 has not made {path} within {timeout} s") from None
+                raise TimedOut(f"rank 0 has not made {path} within {timeout:g} s") from None
         time.sleep(_PAUSE_SECONDS)

@@ -48,8 +48,8 @@ def connect(
     attempt owns the run. ``WorldSizeMismatch``: writers of this attempt disagree on the count.
     """
     check_text("uri", uri, "the URI of a run")
-    check_timeout(timeout)
-    if not timeout:
+    timeout_seconds = check_timeout(timeout)
+    if not timeout_seconds:
         raise InvalidArgument(f"timeout: expected seconds above 0, got {timeout!r}")
     if start is not None:
         check_flag("start", start)
@@ -70,7 +70,7 @@ def connect(
             join["retention"] = _checked_retention(retention)
     elif attempt is not None or retention is not None:
         raise InvalidArgument("attempt and retention are of a writer, and writer is None")
-    return Run(Link(place, _token(), starter), uri, join, float(timeout))
+    return Run(Link(place, _token(), starter), uri, join, timeout_seconds)
 
 
 def _starter(place: AgentPlace, stage: Optional[str]) -> Starter:

@@ -204,7 +204,7 @@ class Reader:
                         count = response.readinto(target[filled : filled + _SLICE_BYTES])
                     except socket.timeout:
                         raise AgentUnavailable(
-                            f"no byte of {name!r} for {timeout} s: the agent, or the store of "
+                            f"no byte of {name!r} for {timeout:g} s: the agent, or the store of "
                             f"{self.uri}, does not answer"
                         ) from None
                     except (OSError, http.client.HTTPException):
@@ -281,7 +281,7 @@ class Reader:
             while fields.get("state") == "restoring":
                 left = _POLL_MS if end is None else int((end - time.monotonic()) * 1000)
                 if left <= 0:
-                    raise TimedOut(f"the restore did not end within {timeout} s; it was stopped")
+                    raise TimedOut(f"the restore did not end within {timeout:g} s; it was stopped")
                 fields = _poll(call, identity, body, min(left, _POLL_MS))
             has_ended = True
         except HoldfastError as error:

@@ -37,7 +37,7 @@ class _Place:
             return self.run
         if not self._lock.acquire(timeout=timeout):
             raise AgentUnavailable(
-                f"another thread of this process has been opening the run for {timeout} s"
+                f"another thread of this process has been opening the run for {timeout:g} s"
             )
         try:
             return self.run or self._open(make)

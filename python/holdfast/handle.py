@@ -156,7 +156,7 @@ class Handle:
     ) -> bool:
         """``False``: it was left. Otherwise the goal is reached."""
         check_choice("until", until, ("staged", "committed"))
-        check_timeout(timeout)
+        timeout = check_timeout(timeout)
         end = None if timeout is None else time.monotonic() + timeout
         save = self._save
         while not self._is_reached(until):
@@ -181,7 +181,7 @@ class Handle:
     async def _wait_aside(self, until: Goal, timeout: Optional[float]) -> Handle:
         import asyncio
 
-        check_timeout(timeout)
+        timeout = check_timeout(timeout)
         if self._is_reached(until):
             return self
         self._own_writer()
@@ -214,6 +214,6 @@ def _has_reached(save: Save, until: str) -> bool:
 
 def _too_late(save: Save, until: str, timeout: Optional[float]) -> TimedOut:
     return TimedOut(
-        f"version {save.version} was not {until} within {timeout} s; it continues ({save.state})",
+        f"version {save.version} was not {until} within {timeout:g} s; it continues ({save.state})",
         {"version": save.version, "state": save.state},
     )

@@ -189,7 +189,7 @@ class Run:
         ``NotFound``: there is no such version, no match of ``only``, or no file of one of its
         names. ``TargetExists``, ``Corrupt``, ``TimedOut``.
         """
-        check_timeout(timeout)
+        timeout = check_timeout(timeout)
         self._begin()
         if on_corrupt is not None:
             check_choice("on_corrupt", on_corrupt, ("fail", "fallback"))
@@ -401,7 +401,7 @@ class Run:
 
 
 def _end_of(timeout: Optional[float]) -> Optional[float]:
-    check_timeout(timeout)
+    timeout = check_timeout(timeout)
     return None if timeout is None else time.monotonic() + timeout
 
 

@@ -11,7 +11,8 @@ import socket
 import time
 import unittest
 import urllib.parse
-from typing import Any, Callable
+from fractions import Fraction
+from typing import Any, Callable, cast
 from unittest import mock
 
 import holdfast
@@ -101,6 +102,9 @@ class Checkpoints(RealAgentCase):
         first = runs[0].save(1, buffers={"r0": b"0"})
         with self.assertRaises(holdfast.TimedOut):
             first.wait(timeout=0.05)
+        with self.assertRaisesRegex(holdfast.TimedOut, "committed within 0.0625 s"):
+            # Not a float, as numbers of numpy.
+            first.wait(timeout=cast(float, Fraction(1, 16)))
         runs[1].save(1, buffers={"r1": b"1"}).wait()
         first.wait()
         self.assertEqual((runs[0].read("r1"), runs[1].read("r0")), (b"1", b"0"))

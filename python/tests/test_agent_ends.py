@@ -86,6 +86,26 @@ class Restarts(RealAgentCase):
                     self.assertEqual(handle.wait().state, "committed")
                 run.save(9, buffers={"a": b"9"}).wait()
 
+    def test_a_committed_save_that_was_removed_since_is_of_unknown_outcome_when_it_is_repeated(self) -> None:
+        run = self.connect()
+        path = os.path.join(self.agent.directory, "file")
+        with open(path, "wb") as file:
+            file.write(b"1")
+        first = run.save(1, files={"a": path})
+        run.save(2, buffers={"a": b"2"}).wait()
+        collect = ["gc", self.uri, "--keep", "1", "--grace", "0s", "--force", "--apply", "--quiet"]
+        for _ in range(2):
+            subprocess.run(
+                [*self.agent.command, *collect], check=True, timeout=60, stdout=subprocess.DEVNULL
+            )
+        os.unlink(path)
+        self.agent.kill()
+        self.agent.move_stage()
+        self.agent.start()
+        with self.assertRaisesRegex(holdfast.OutcomeUnknown, "see whether the run has the version"):
+            first.wait()
+        run.save(3, buffers={"a": b"3"}).wait()
+
     def test_a_save_that_was_not_sent_fails_if_its_files_are_gone_when_it_is_repeated(self) -> None:
         agent = self.started({"saveBytesPerSecondMax": 1000})
         run = self.connect(agent=agent.socket)

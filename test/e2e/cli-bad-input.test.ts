@@ -155,8 +155,8 @@ const CASES: readonly Case[] = [
     name: 'a buffer below its limit',
     args: (place) => save(place, '--buffer', '1KiB'),
     exit: 2,
-    code: 'InvalidConfig',
-    says: 'setting bufferBytes is 1024',
+    code: 'InvalidArgument',
+    says: '--buffer: "1KiB" is not a size from 16MiB to 4194240KiB',
   },
   {
     name: 'a rate without its time',

@@ -270,7 +270,7 @@ const refused: readonly (readonly [string, ShardSet, ExportOptions, string])[] =
     'table "user" has id 100000000; the highest id',
   ],
   [
-    'a table nobody knows',
+    'an unknown table',
     setOf({ user: rowsOf(2) }),
     { rowCounts: { item: 5 } },
     'table "item", which the model',

@@ -50,6 +50,20 @@ describe('adviceFor', () => {
     expect(lines.join('\n')).toMatch(/removed and begun again.*\n.*run it again/);
   });
 
+  it('too many open files are no fault of the store', () => {
+    const cause = Object.assign(new Error('x'), { code: 'EMFILE', syscall: 'open' });
+    const advice = (error: CheckpointError) => adviceFor(error, situation('save')).join('\n');
+    expect(advice(new CheckpointError('Unavailable', 'x', { cause }))).toMatch(/ulimit -n.*--concurrency/);
+    expect(advice(new CheckpointError('Unavailable', 'x'))).toContain('holdfast doctor');
+  });
+
+  it('a damaged grant of an election names its object', () => {
+    const error = new CheckpointError('Corrupt', 'x', { context: { key: 'elections/a/1.json' } });
+    const lines = adviceFor(error, situation('elect', { uri: 'memory://a' })).join('\n');
+    expect(lines).toContain('elections/a/1.json');
+    expect(lines).not.toContain('--on-corrupt');
+  });
+
   it('preempt that got no answer says how to ask later, and an interrupted one that nothing was stopped', () => {
     const advice = (code: ErrorCode) =>
       adviceFor(new CheckpointError(code, 'x'), situation('preempt', { uri: 's3://runs/gpt' }));

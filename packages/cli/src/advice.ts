@@ -99,6 +99,7 @@ const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
   TargetExists: targetExists,
   Aborted: aborted,
   TimedOut: timedOut,
+  Unavailable: unavailable,
 };
 
 function targetExists({ context }: CheckpointError, { command: name }: Situation): string[] {
@@ -214,6 +215,11 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
       'save again; `holdfast doctor` tests the store',
     ];
   if (name === 'fork') return ['nothing was committed there; fork another version'];
+  if (name === 'elect')
+    return [
+      `no trainer is elected; restore an intact copy of ${printable(error.context.key ?? 'that object')}`,
+      'if there is no copy: delete it when the time of the last election is over',
+    ];
   if (name !== 'restore' || subject.uri === undefined || subject.path === undefined) return null;
   if (subject.alternative === undefined)
     return ['nothing was restored, and there is no other version to fall back to'];
@@ -330,6 +336,12 @@ function unusable({ context }: CheckpointError, uri: string): string[] {
     `${command('list', uri)} shows the versions, ${command('log', uri)} who took them out of use and why`,
     'verify with --version V says what is damaged in a quarantined one; a mirror or backup may have an intact copy',
   ];
+}
+
+/** A limit of this process is no fault of the store. */
+function unavailable({ cause }: CheckpointError): string[] | null {
+  if ((cause as NodeJS.ErrnoException | undefined)?.code !== 'EMFILE') return null;
+  return ['allow it more open files (`ulimit -n`), or pass a lower `--concurrency`; then run it again'];
 }
 
 function timedOut(_: CheckpointError, { command: name, subject }: Situation): string[] | null {

@@ -23,10 +23,10 @@ import {
   parseRate,
   parseReference,
   parseReferenceOrLatest,
-  parseSize,
   parseVersion,
   parseWhole,
   parseWriter,
+  sizeBetween,
 } from './values.ts';
 
 export const json = flag('--json', 'print one JSON object on standard output when done');
@@ -154,7 +154,7 @@ export const workers = value(
 export const buffer = value(
   '--buffer <size>',
   'memory for data in flight, such as 1GiB; default 256MiB',
-  parseSize,
+  sizeBetween(SETTINGS.bufferBytes.min, SETTINGS.bufferBytes.max),
 );
 export const limitRate = value(
   '--limit-rate <rate>',

@@ -1,5 +1,7 @@
 import type { Logger } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
+import { printable } from './format.ts';
+import type { Messages } from './messages.ts';
 import { repeatNotes } from './repeat-notes.ts';
 
 /**
@@ -16,6 +18,11 @@ export function engineLogger({ clock, messages }: Pick<Call, 'clock' | 'messages
       else messages.detail(lineOf(level, message, details));
     },
   };
+}
+
+/** Warns that a version is suspect. With `--log json` the log of the engine has said it. */
+export function warnOfSuspect(reason: string, messages: Messages): void {
+  if (!messages.isJson) messages.warn(`suspect   ${printable(reason)}`);
 }
 
 function lineOf(level: string, message: string, details: Readonly<Record<string, unknown>> = {}): string {

@@ -1,4 +1,4 @@
-/** What `--log json` writes to standard error. */
+/** What `--log json` and `--progress json` write to standard error. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -62,6 +62,15 @@ describe('--log json', () => {
     expect(lines).toEqual([
       { level: 'warn', message: expect.stringMatching(/^HOLDFAST_VERSOIN is set, and nothing reads it/) },
       { level: 'info', message: `version 0 → ${uri}   writer 0 of 1 · epoch 1` },
+    ]);
+  });
+
+  test('a suspect version is one warning', async () => {
+    const uri = newUri();
+    await cli('save', directory, uri, '--version', '1');
+    const { lines } = await logOf(['save', directory, uri, '--version', '2', '--log', 'json']);
+    expect(lines.filter(({ level }) => level === 'warn')).toMatchObject([
+      { message: expect.stringMatching(/^version 2 is suspect: .* has not changed since version 1$/) },
     ]);
   });
 
@@ -146,5 +155,27 @@ describe('--log json', () => {
     expect(events.map((line) => JSON.parse(line).type)).toContain('committed');
     const { lines } = await logOf(['latest', newUri(), ...args]);
     expect(lines).toMatchObject([{ level: 'error', code: 'NotFound' }]);
+  });
+});
+
+describe('--progress json', () => {
+  test('an error is an event like the others', async () => {
+    const ended = await cli('latest', newUri(), '--progress', 'json');
+    const { at, ...event } = JSON.parse(ended.stderr);
+    expect(at).toMatch(/^\d{4}-/);
+    expect(event).toMatchObject({ type: 'error', error: { code: 'NotFound' } });
+  });
+
+  test.each<[string[], Environment]>([
+    [['list', '--bogus', '--progress', 'json'], {}],
+    [['--progress=json', 'list', '--bogus'], {}],
+    [['list', '--bogus'], { HOLDFAST_PROGRESS: 'json' }],
+  ])('an error of a command line that is not understood is such an event too, %j %o', async (argv, env) => {
+    const ended = await callInProcess(argv, { env });
+    expect(ended.code).toBe(2);
+    expect(JSON.parse(ended.stderr)).toMatchObject({
+      type: 'error',
+      error: { code: 'InvalidArgument', message: "unknown option '--bogus'" },
+    });
   });
 });

@@ -124,13 +124,6 @@ describe('runCli', () => {
     expect(ended.stderr).toContain('HOLDFAST_JSON: "maybe" is not accepted');
   });
 
-  it('with --progress json an error is an event like the others', async () => {
-    const ended = await cli(['latest', newUri(), '--progress', 'json']);
-    const { at, ...event } = JSON.parse(ended.stderr);
-    expect(at).toMatch(/^\d{4}-/);
-    expect(event).toMatchObject({ type: 'error', error: { code: 'NotFound' } });
-  });
-
   it.each(['save', 'restore', 'list', 'latest', 'show', 'log', 'verify'])(
     '%s that is interrupted: Aborted, exit 130',
     async (command) => {

@@ -267,23 +267,39 @@ function mannersOf(values: OptionValues, { env, stdout, stderr }: Surroundings):
  * the output. It looks for each flag separately, because the line as a whole may be invalid.
  */
 function mannersOfRaw(argv: readonly string[], surroundings: Surroundings): Manners {
-  const end = argv.indexOf('--');
-  const words = end === -1 ? argv : argv.slice(0, end);
+  const words = optionWords(argv);
   const values = new Map<string, Sourced<unknown>>();
   for (const option of [json, verbose, noColor]) {
     const isGiven = words.includes(`--${option.name}`) || isSetInEnvironment(option, surroundings.env);
     if (isGiven) values.set(option.name, { value: true, source: '' });
   }
-  if (wantsJsonLog(argv, surroundings.env)) values.set(logFormat.name, { value: 'json', source: '' });
+  for (const option of [logFormat, progress]) {
+    const isJson = rawValue(option, argv, surroundings.env) === 'json';
+    if (isJson) values.set(option.name, { value: 'json', source: '' });
+  }
   return mannersOf(values, surroundings);
 }
 
 /** For a command line that may be invalid. */
 export function wantsJsonLog(argv: readonly string[], env: Environment): boolean {
+  return rawValue(logFormat, argv, env) === 'json';
+}
+
+function rawValue(
+  { name, envName }: Option<unknown>,
+  argv: readonly string[],
+  env: Environment,
+): string | undefined {
+  const flag = `--${name}`;
+  const words = optionWords(argv);
+  const given = words.findLast((word, at) => word.startsWith(`${flag}=`) || words[at - 1] === flag);
+  return given?.replace(`${flag}=`, '') ?? env[envName];
+}
+
+/** The words that may be options: those before `--`. */
+function optionWords(argv: readonly string[]): readonly string[] {
   const end = argv.indexOf('--');
-  const words = end === -1 ? argv : argv.slice(0, end);
-  const given = words.findLast((word, at) => word.startsWith('--log=') || words[at - 1] === '--log');
-  return (given?.replace('--log=', '') ?? env[logFormat.envName]) === 'json';
+  return end === -1 ? argv : argv.slice(0, end);
 }
 
 function isSetInEnvironment(option: Option<boolean>, env: Environment): boolean {

@@ -20,6 +20,7 @@ import {
   parseVersion,
   parseWhole,
   parseWriter,
+  sizeBetween,
 } from './values.ts';
 
 function refusal(parse: () => unknown): string {
@@ -187,6 +188,19 @@ describe('parseSize', () => {
 
   it.each(['256', '', 'MiB', '-1MiB', '5 XiB'])('refuses "%s"', (text) => {
     expect(refusal(() => parseSize(text))).toContain('write it like');
+  });
+});
+
+describe('sizeBetween', () => {
+  const parse = sizeBetween(16 * 1024 ** 2, 4_294_901_760);
+
+  it('takes both limits', () => {
+    expect(parse('16MiB')).toBe(16 * 1024 ** 2);
+    expect(parse('4194240KiB')).toBe(4_294_901_760);
+  });
+
+  it.each(['0B', '16777215B', '4GiB'])('refuses %s, with limits that it takes', (text) => {
+    expect(refusal(() => parse(text))).toBe(`"${text}" is not a size from 16MiB to 4194240KiB`);
   });
 });
 

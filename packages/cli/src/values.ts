@@ -136,13 +136,8 @@ export function parseKeepBest(text: string): KeepBest {
   return { metric: match[1] as string, mode: match[2] as 'min' | 'max', count };
 }
 
-const SIZE_UNITS: Readonly<Record<string, number>> = {
-  b: 1,
-  kib: 1024,
-  mib: 1024 ** 2,
-  gib: 1024 ** 3,
-  tib: 1024 ** 4,
-};
+/** Each is 1,024 of the one before. */
+const SIZE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 /**
  * Bytes of `256MiB`, `1.5GiB`, `65536B`. Decimal units are rejected: they are nearly always
@@ -150,8 +145,9 @@ const SIZE_UNITS: Readonly<Record<string, number>> = {
  */
 export function parseSize(text: string): number {
   const match = /^(\d{1,15}(?:\.\d{1,6})?)\s?([A-Za-z]+)$/.exec(text);
-  const factor = match === null ? undefined : SIZE_UNITS[(match[2] as string).toLowerCase()];
-  if (match !== null && factor !== undefined) return Math.round(Number(match[1]) * factor);
+  const unit = match?.[2]?.toLowerCase();
+  const power = SIZE_UNITS.findIndex((name) => name.toLowerCase() === unit);
+  if (match !== null && power !== -1) return Math.round(Number(match[1]) * 1024 ** power);
   const letter = /^(\d+(?:\.\d+)?)\s?([KMGT])B?$/i.exec(text);
   if (letter !== null) {
     throw new BadValue(
@@ -160,6 +156,25 @@ export function parseSize(text: string): number {
   }
   const reason = /^\d+(\.\d+)?$/.test(text) ? `"${text}" has no unit` : `"${text}" is not a size`;
   throw new BadValue(`${reason}; write it like 65536B, 64KiB, 256MiB or 1GiB`);
+}
+
+/** A size within limits. */
+export function sizeBetween(minBytes: number, maxBytes: number): (text: string) => number {
+  return (text) => {
+    const bytes = parseSize(text);
+    if (bytes < minBytes || bytes > maxBytes) {
+      const accepted = `from ${exactSize(minBytes)} to ${exactSize(maxBytes)}`;
+      throw new BadValue(`"${text}" is not a size ${accepted}`);
+    }
+    return bytes;
+  };
+}
+
+/** In the largest unit that needs no fraction: `16MiB`. */
+function exactSize(bytes: number): string {
+  let [left, power] = [bytes, 0];
+  while (left % 1024 === 0 && power < SIZE_UNITS.length - 1) [left, power] = [left / 1024, power + 1];
+  return `${left}${SIZE_UNITS[power]}`;
 }
 
 /** Bytes per second of `50MiB/s`: a size followed by `/s`. At least one. */

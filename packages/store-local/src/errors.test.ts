@@ -26,6 +26,14 @@ describe('storeError', () => {
     expect(error.context).not.toHaveProperty('key');
   });
 
+  it.each([
+    ['/s', 'cannot list file:///s: permission denied'],
+    ['/s/a b', 'cannot list /s/a b in file:///s: permission denied'],
+  ])('without a key it names the directory at which the call failed, %s', (path, message) => {
+    const error = Object.assign(systemError('EACCES'), { path });
+    expect(storeError(error, 'list', { store: 'file:///s' }).message).toContain(message);
+  });
+
   it('a CheckpointError stays what it is', () => {
     const error = new CheckpointError('Corrupt', 'bad');
     expect([storeError(error, 'read', SUBJECT), writeError(error, 'create', SUBJECT)]).toEqual([

@@ -1,3 +1,4 @@
+import { pathToFileURL } from 'node:url';
 import { CheckpointError, type ErrorCode, isCheckpointError } from '@holdfast/core/contract';
 import { errnoOf, fileError, SyncFailedBefore } from '@holdfast/local-files';
 
@@ -28,8 +29,15 @@ export function storeError(error: unknown, action: string, subject: StoreSubject
   if (subject.key !== undefined && (errno === 'ENOENT' || errno === 'ENOTDIR')) {
     return objectError('NotFound', subject, 'does not exist', error);
   }
-  const what = subject.key === undefined ? subject.store : `object ${subject.key} in ${subject.store}`;
-  return fileError(error, `${action} ${what}`, contextOf(subject));
+  return fileError(error, `${action} ${whatFailed(error, subject)}`, contextOf(subject));
+}
+
+/** A call without a key may have failed at a directory below the store's. */
+function whatFailed(error: unknown, { store, key }: StoreSubject): string {
+  if (key !== undefined) return `object ${key} in ${store}`;
+  const path = error instanceof Error && 'path' in error ? error.path : undefined;
+  const isBelow = typeof path === 'string' && pathToFileURL(path).href !== store;
+  return isBelow ? `${path} in ${store}` : store;
 }
 
 /**

@@ -16,6 +16,7 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
 from torch.futures import Future
 
+from .._arguments import check_seconds
 from .._attempt import attempt as shared_attempt
 from .._connect import connect
 from .._payload import Payload
@@ -80,7 +81,7 @@ class Writer(StorageWriter):
         if layout not in LAYOUTS:
             raise InvalidArgument(f"layout: expected one of {', '.join(LAYOUTS)}, got {layout!r}")
         if timeout is not None:
-            check_timeout(timeout)
+            timeout = check_timeout(timeout)
         if when_busy not in ("wait", "raise"):
             # Ranks that skip a save have to agree on it.
             raise InvalidArgument(f"when_busy: expected wait or raise, got {when_busy!r}")
@@ -377,11 +378,10 @@ def telling(version: int, timeout: Optional[float]) -> Iterator[None]:
 
 
 def check_timeout(timeout: float) -> float:
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise InvalidArgument(f"timeout: expected seconds as int or float, got {timeout!r}")
-    if not timeout > 0:
+    seconds = check_seconds("timeout", timeout)
+    if not seconds > 0:
         raise InvalidArgument(f"timeout: expected seconds above 0, got {timeout!r}")
-    return timeout
+    return seconds
 
 
 def _drop(handle: Handle, is_told: bool) -> None:

@@ -6,6 +6,7 @@ import { sum } from '../elasticdl/model-summary.ts';
 import { openFileAt, openVersionAt, withForeignPlace } from '../elasticdl/open-shards.ts';
 import { numbering } from '../elasticdl/options.ts';
 import { tellSuspicion } from '../elasticdl/suspicion.ts';
+import { warnOfSuspect } from '../engine-log.ts';
 import { formatBytes, formatCount, formatPlural, printable } from '../format.ts';
 import { type JsonObject, jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
@@ -99,7 +100,7 @@ function headline(event: ProgressEvent, call: Call): string | null {
     call.subject.version = event.version;
     return `version ${event.version} → ${call.subject.uri}`;
   }
-  if (event.type === 'suspect') call.messages.warn(`suspect   ${printable(event.reason)}`);
+  if (event.type === 'suspect') warnOfSuspect(event.reason, call.messages);
   return null;
 }
 

@@ -15,23 +15,22 @@ import { takeUriFirst } from '../operands.ts';
 import { value, valueList } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import { confirmedReplace, fillingHeadline, REPLACE_OPTIONS } from '../replace-option.ts';
-import { parseChoice, parseSize } from '../values.ts';
+import { parseChoice, parseGlob, sizeBetween } from '../values.ts';
 
-const asText = (text: string) => text;
 const prefix = value(
   '--prefix <text>',
   'only tensors whose names begin with TEXT, such as "model."; their new names are without it',
-  asText,
+  (text) => text,
 );
 const from = valueList(
   '--from <glob>',
   'only tensors in files that match; default: all *.safetensors and *.distcp; may be repeated',
-  asText,
+  parseGlob,
 );
 const also = valueList(
   '--also <glob>',
   'copy these files too, such as config.json or "tokenizer*"; may be repeated',
-  asText,
+  parseGlob,
 );
 const LAYOUTS = ['safetensors', 'distcp'] as const;
 const layout = value(
@@ -43,7 +42,7 @@ const layout = value(
 const fileSize = value(
   '--file-size <size>',
   'begin a new file when one has tensors of this size; default 5GiB',
-  parseSize,
+  sizeBetween(1, 1024 ** 5),
 );
 
 export const exportCommand: Command = {

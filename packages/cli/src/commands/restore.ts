@@ -22,12 +22,12 @@ import { takeUriFirst } from '../operands.ts';
 import { flag, value, valueList } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import { confirmedReplace, fillingHeadline, REPLACE_OPTIONS } from '../replace-option.ts';
-import { parseChoice } from '../values.ts';
+import { parseChoice, parseGlob } from '../values.ts';
 
 const only = valueList(
   '--only <glob>',
   'only files and empty directories that match, such as "*.pt" or "layer-{1,2}/**"; may be repeated',
-  (text) => text,
+  parseGlob,
 );
 export const mtimes = flag(
   '--mtimes',

@@ -21,6 +21,7 @@ import {
   workers,
 } from '../common-options.ts';
 import { CONSISTENCY_OPTIONS, consistencyOf } from '../consistency-options.ts';
+import { warnOfSuspect } from '../engine-log.ts';
 import type { Job } from '../env.ts';
 import {
   formatBytes,
@@ -217,7 +218,7 @@ function headline(event: ProgressEvent, state: ProgressState, call: Call): strin
     const { index, count } = event.writer;
     return `version ${event.version} → ${call.subject.uri}   writer ${index} of ${count} · epoch ${event.epoch}`;
   }
-  if (event.type === 'suspect') call.messages.warn(`suspect   ${printable(event.reason)}`);
+  if (event.type === 'suspect') warnOfSuspect(event.reason, call.messages);
   if (event.type === 'delivered' && event.missingWriters.length > 0 && call.get(noWait) !== true) {
     return `${deliveredText(state.version, state.writer, state.doneBytes)}   waiting for ${formatWriters(event.missingWriters)}`;
   }
