@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { openStore } from '@holdfast/stores';
-import { chromium } from 'playwright-core';
+import { chromium, type Page } from 'playwright-core';
 import { HOLDFAST } from '../e2e/holdfast-process.ts';
 import { pack } from '../e2e/packed-command.ts';
 import { Program } from '../e2e/program.ts';
@@ -24,6 +24,7 @@ import { machineText, publish, verdictTable } from './results.ts';
 
 const MIB = 1024 * 1024;
 const IDLE_MS = 40_000;
+const SCROLL_MS = 3000;
 
 /** Prints a table of the figures and their limits. */
 export async function benchUi(args: readonly string[]): Promise<void> {
@@ -40,14 +41,23 @@ export async function benchUi(args: readonly string[]): Promise<void> {
   const rounds = countOf('--rounds', values.rounds);
   const [versions, runs] = [countOf('--versions', values.versions), countOf('--runs', values.runs)];
   await pack();
-  const { first, whole, requests, local, s3 } = await inNewDirectory(values.dir, async (directory) => ({
-    ...(await ofOneRun(directory, versions, rounds)),
-    local: await ofManyRuns({ uri: pathToFileURL(join(directory, 'many')).href, env: {} }, runs),
-    s3: await onMinio(directory, runs),
-  }));
+  const { first, whole, requests, frames, longest, local, s3 } = await inNewDirectory(
+    values.dir,
+    async (directory) => ({
+      ...(await ofOneRun(directory, versions, rounds)),
+      local: await ofManyRuns({ uri: pathToFileURL(join(directory, 'many')).href, env: {} }, runs),
+      s3: await onMinio(directory, runs),
+    }),
+  );
   const verdicts = [
     { what: `first rows, ${versions} versions, ms`, values: first, wanted: { atMost: 1000 } },
     { what: `whole page, ${versions} versions, ms`, values: whole, wanted: { atMost: 1000 } },
+    {
+      what: 'time between frames while the list is scrolled, 95 of 100, ms',
+      values: frames,
+      wanted: { atMost: 20 },
+    },
+    { what: 'the longest of them, ms', values: longest, wanted: { atMost: 50 } },
     { what: 'requests of an idle page in 10 s', values: requests, wanted: { atMost: 1 } },
     { what: `memory of the server with ${runs} runs, MiB`, values: [local], wanted: { atMost: 150 } },
     { what: `the same, runs on MinIO, MiB`, values: [s3], wanted: { atMost: 150 } },
@@ -85,8 +95,8 @@ async function newRun({ uri, env }: Place, versions: number): Promise<void> {
 }
 
 /**
- * From the navigation to the first row, and to the pictures of the whole run; each time by a new
- * server and a new profile.
+ * From the navigation to the first row, and to the pictures of the whole run, then a scroll; each
+ * time by a new server and a new profile.
  */
 async function ofOneRun(directory: string, versions: number, rounds: number) {
   const run = { uri: pathToFileURL(join(directory, 'one')).href, env: {} };
@@ -98,6 +108,8 @@ async function ofOneRun(directory: string, versions: number, rounds: number) {
   const first: number[] = [];
   const whole: number[] = [];
   const requests: number[] = [];
+  const frames: number[] = [];
+  const longest: number[] = [];
   try {
     for (let round = 0; round < rounds; round++) {
       await withUi(run, async (url) => {
@@ -108,6 +120,9 @@ async function ofOneRun(directory: string, versions: number, rounds: number) {
         first.push(performance.now() - startMs);
         await page.locator('.picture circle.dot').first().waitFor();
         whole.push(performance.now() - startMs);
+        const between = (await framesOfScroll(page)).sort((a, b) => a - b);
+        frames.push(between[Math.floor(between.length * 0.95)] as number);
+        longest.push(between.at(-1) as number);
         if (round > 0) return;
         await page.waitForTimeout(2000);
         let count = 0;
@@ -119,7 +134,23 @@ async function ofOneRun(directory: string, versions: number, rounds: number) {
   } finally {
     await browser.close();
   }
-  return { first, whole, requests };
+  return { first, whole, requests, frames, longest };
+}
+
+/** Scrolls the list by ten rows in each frame, as a finger does. Milliseconds between frames. */
+function framesOfScroll(page: Page): Promise<number[]> {
+  return page.locator('.scroller').evaluate(async (list, forMs) => {
+    const frame = () => new Promise<number>((resolve) => requestAnimationFrame(resolve));
+    const between: number[] = [];
+    const startMs = await frame();
+    for (let beforeMs = startMs; beforeMs - startMs < forMs; ) {
+      list.scrollTop += 460;
+      const nowMs = await frame();
+      between.push(nowMs - beforeMs);
+      beforeMs = nowMs;
+    }
+    return between;
+  }, SCROLL_MS);
 }
 
 /** The largest memory that the server had while a page has listed all runs, and their commits. */

@@ -82,27 +82,24 @@ class ModelParallelStrategy(LightningModelParallel):
         target = target_of(self.broadcast(checkpoint_path))
         assert self.lightning_module is not None and self.model is not None
         wanted = LATEST if target.version is None else version_name(target.version)
-        model_state = {_MODEL: get_model_state_dict(self.model)}
-        version = holdfast_torch.load(model_state, checkpoint_id=f"{target.run}/{wanted}")
-        # The same version, also if a commit came between.
-        name = f"{target.run}/{version_name(version)}"
-        self.model.load_state_dict(model_state[_MODEL], strict=self.lightning_module.strict_loading)
-        if self.lightning_module.trainer.training:
-            for index, optimizer in enumerate(self.optimizers):
-                key = _optimizer(index)
-                optimizer_state = {key: get_optimizer_state_dict(self.model, optimizer)}
-                holdfast_torch.load(optimizer_state, checkpoint_id=name)
-                set_optimizer_state_dict(
-                    self.model,
-                    optimizer,
-                    optim_state_dict=optimizer_state[key],
-                    options=StateDictOptions(cpu_offload=True),
-                )
-        rest: dict[str, Any] = {_REST: b""}
-        holdfast_torch.load(rest, checkpoint_id=name)
-        loaded = torch.load(io.BytesIO(rest[_REST]), weights_only=weights_only)
+        name = f"{target.run}/{wanted}"
+        optimizers = self.optimizers if self.lightning_module.trainer.training else []
+        state: dict[str, Any] = {_MODEL: get_model_state_dict(self.model), _REST: b""}
+        for index, optimizer in enumerate(optimizers):
+            state[_optimizer(index)] = get_optimizer_state_dict(self.model, optimizer)
+        # All by one call: after a commit or a rollback, a second one could load another checkpoint.
+        holdfast_torch.load(state, checkpoint_id=name)
+        loaded = torch.load(io.BytesIO(state[_REST]), weights_only=weights_only)
         if not isinstance(loaded, dict) or "pytorch-lightning_version" not in loaded:
             raise Unsupported(f"{name} is no checkpoint of Lightning")
+        self.model.load_state_dict(state[_MODEL], strict=self.lightning_module.strict_loading)
+        for index, optimizer in enumerate(optimizers):
+            set_optimizer_state_dict(
+                self.model,
+                optimizer,
+                optim_state_dict=state[_optimizer(index)],
+                options=StateDictOptions(cpu_offload=True),
+            )
         return loaded
 
     def remove_checkpoint(self, filepath: Any) -> None:
