@@ -140,7 +140,8 @@ async function ofOneRun(directory: string, versions: number, rounds: number) {
 /** Scrolls the list by ten rows in each frame, as a finger does. Milliseconds between frames. */
 function framesOfScroll(page: Page): Promise<number[]> {
   return page.locator('.scroller').evaluate(async (list, forMs) => {
-    const frame = () => new Promise<number>((resolve) => requestAnimationFrame(resolve));
+    const window = globalThis as unknown as { requestAnimationFrame(call: (atMs: number) => void): void };
+    const frame = () => new Promise<number>((resolve) => window.requestAnimationFrame(resolve));
     const between: number[] = [];
     const startMs = await frame();
     for (let beforeMs = startMs; beforeMs - startMs < forMs; ) {

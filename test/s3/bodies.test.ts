@@ -108,8 +108,8 @@ describe('readInto', () => {
 });
 
 describe('get', () => {
-  async function get(reply: Reply, maxBytes = 10) {
-    const server = await scriptedS3(() => reply);
+  async function get(reply: Reply, maxBytes = 10, toHead: Reply = reply) {
+    const server = await scriptedS3(({ method }) => (method === 'HEAD' ? toHead : reply));
     const store = await server.open();
     return store.get('a', { maxBytes });
   }
@@ -128,7 +128,12 @@ describe('get', () => {
   test('larger than allowed, in chunks: Corrupt', async () => {
     const chunked =
       'HTTP/1.1 200 OK\r\nETag: "e"\r\nTransfer-Encoding: chunked\r\n\r\nb\r\nabcdefghijk\r\n0\r\n\r\n';
-    expect((await errorOf(get({ raw: chunked }))).code).toBe('Corrupt');
+    expect((await errorOf(get({ raw: chunked }, 10, object('abcdefghijk')))).code).toBe('Corrupt');
+  });
+
+  test('an answer that is larger than the object, by HEAD, is of another server and may be repeated', async () => {
+    const error = await errorOf(get({ status: 200, body: 'x'.repeat(11) }, 10, object('abc')));
+    expect(error).toMatchObject({ code: 'Unavailable', status: 'temporary' });
   });
 
   test.each<[string, Reply]>([

@@ -26,8 +26,10 @@ import {
   assertCreateSize,
   assertOffset,
   assertUntouched,
+  isTooLarge,
+  larger,
   type ObjectPlace,
-  refuseLarger,
+  refuseUnasked,
   replaced,
 } from './object-answers.ts';
 import { type CallSubject, StoreCalls } from './store-calls.ts';
@@ -105,9 +107,15 @@ export abstract class CloudStore implements ObjectStore {
 
   get(key: string, { maxBytes, signal }: GetOptions): Promise<StoredObject> {
     return this.calls.run({ action: 'read', key, signal }, async () => {
-      const { status, headers, body, etag, createdAtMs } = await this.#parts.objects
-        .read(this.placeOf(key), { bodyBytesMax: maxBytes, signal })
-        .catch(refuseLarger(this.#subject(key), maxBytes));
+      const { objects } = this.#parts;
+      const place = this.placeOf(key);
+      const { status, headers, body, etag, createdAtMs } = await objects
+        .read(place, { bodyBytesMax: maxBytes, signal })
+        .catch(async (error: unknown) => {
+          if (!isTooLarge(error)) return refuseUnasked(error);
+          const { sizeBytes } = await objects.head(place, signal);
+          throw larger(this.#subject(key), { sizeBytes, maxBytes, cause: error });
+        });
       assertUntouched(status, headers);
       return { key, sizeBytes: body.byteLength, etag, createdAtMs, bytes: body };
     });
@@ -234,5 +242,5 @@ export abstract class CloudStore implements ObjectStore {
 
 /** The object is there, and its bytes are of no interest. */
 function orLarger(error: unknown): void {
-  if (!(error instanceof DirectHttpError) || error.code !== 'TOO_LARGE') throw error;
+  if (!isTooLarge(error)) throw error;
 }

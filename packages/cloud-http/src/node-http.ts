@@ -192,7 +192,7 @@ async function placeBody(
   for await (const chunk of stream as AsyncIterable<Uint8Array>) {
     sizeBytes += chunk.byteLength;
     if (sizeBytes > plan.bytesMax)
-      throw new DirectHttpError('TOO_LARGE', `the body has more than ${plan.bytesMax} bytes`, {
+      throw new DirectHttpError(plan.codeIfLarger, `the body has more than ${plan.bytesMax} bytes`, {
         phase: 'body',
       });
     chunks.push(chunk);

@@ -2,7 +2,7 @@
 
 import type { CheckpointError } from '@holdfast/core/contract';
 import { DirectHttpError } from '@holdfast/direct-http';
-import { objectError, type StoreSubject } from './errors.ts';
+import { HttpRefusal, objectError, type StoreSubject } from './errors.ts';
 
 /** The key as the engine knows it, and as it is in the bucket. */
 export interface ObjectPlace {
@@ -10,23 +10,52 @@ export interface ObjectPlace {
   readonly path: string;
 }
 
-/** A proxy may compress an answer, or send a part of it from its cache. */
+/**
+ * A proxy may compress an answer, send a part of it from its cache, or end it by closing the
+ * connection, which looks like a cut.
+ */
 export function assertUntouched(status: number, headers: Readonly<Record<string, string>>): void {
-  const encoding = headers['content-encoding'] ?? 'identity';
-  if (status === 200 && encoding.toLowerCase() === 'identity') return;
-  const what = status === 200 ? `is encoded with ${encoding}` : `has the status ${status}`;
+  const what = changeOf(status, headers);
+  if (what === null) return;
   throw new DirectHttpError('BAD_BODY', `the answer ${what}; a proxy may have changed it`, { phase: 'head' });
 }
 
+function changeOf(status: number, headers: Readonly<Record<string, string>>): string | null {
+  const encoding = headers['content-encoding'] ?? 'identity';
+  if (status !== 200) return `has the status ${status}`;
+  if (encoding.toLowerCase() !== 'identity') return `is encoded with ${encoding}`;
+  if (headers['content-range'] !== undefined) return 'has a Content-Range, which was not asked for';
+  const isFramed = headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
+  return isFramed ? null : 'has neither a length nor chunks';
+}
+
+/** A read without a condition and a range has no reason for these. */
+export function refuseUnasked(error: unknown): never {
+  const status = error instanceof HttpRefusal ? error.status : undefined;
+  if (status !== 412 && status !== 416) throw error;
+  const what = `a read of a whole object without a condition was answered with HTTP ${status}`;
+  throw new DirectHttpError('BAD_HEAD', what, { phase: 'head', cause: error });
+}
+
+export function isTooLarge(error: unknown): boolean {
+  return error instanceof DirectHttpError && error.code === 'TOO_LARGE';
+}
+
 /**
- * For `catch` of a read of at most `maxBytes`: a larger object is `Corrupt`. Any other error is
- * thrown unchanged.
+ * The error of a read of at most `maxBytes` whose answer was larger. `sizeBytes`: of the object, by
+ * HEAD. If that is less, the answer was of another server, and it may be repeated.
  */
-export function refuseLarger(subject: StoreSubject, maxBytes: number): (error: unknown) => never {
-  return (error) => {
-    if (!(error instanceof DirectHttpError) || error.code !== 'TOO_LARGE') throw error;
-    throw objectError('Corrupt', subject, `is larger than the ${maxBytes} bytes that were expected`, error);
-  };
+export function larger(
+  subject: StoreSubject,
+  { sizeBytes, maxBytes, cause }: { sizeBytes: number; maxBytes: number; cause: unknown },
+): Error {
+  if (sizeBytes > maxBytes)
+    return objectError('Corrupt', subject, `is larger than the ${maxBytes} bytes that were expected`, cause);
+  const what = `the answer is larger than the object, which has ${sizeBytes} bytes`;
+  return new DirectHttpError('BAD_BODY', `${what}; another server may have answered`, {
+    phase: 'head',
+    cause,
+  });
 }
 
 export function assertCreateSize(subject: StoreSubject, sizeBytes: number, maxBytes: number): void {

@@ -274,23 +274,21 @@ describe('answer: collected', () => {
       `HTTP/1.1 ${status} X\r\nContent-Length: ${bytes}\r\n\r\n`;
     expect(() => read(length(200, 2 ** 24))).not.toThrow();
     expect(() => read(length(404, 2 ** 20))).not.toThrow();
-    for (const [text, bodyBytesMax] of [
-      [length(200, 2 ** 24 + 1), undefined],
-      [length(404, 2 ** 20 + 1), undefined],
-      [length(200, 11), 10],
+    for (const [text, bodyBytesMax, code] of [
+      [length(200, 2 ** 24 + 1), undefined, 'TOO_LARGE'],
+      [length(404, 2 ** 20 + 1), undefined, 'BAD_BODY'],
+      [length(200, 11), 10, 'TOO_LARGE'],
     ] as const) {
-      expect(() => read(text, { bodyBytesMax })).toThrow(
-        expect.objectContaining({ code: 'TOO_LARGE', phase: 'head' }),
-      );
+      expect(() => read(text, { bodyBytesMax })).toThrow(expect.objectContaining({ code, phase: 'head' }));
     }
     const mebibyte = 'x'.repeat(2 ** 20);
-    for (const text of [
-      `HTTP/1.1 500 X\r\n\r\n${mebibyte}!`,
-      `HTTP/1.1 500 X\r\nTransfer-Encoding: chunked\r\n\r\n100001\r\n${mebibyte}!`,
-      'HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n01234567890',
-    ]) {
+    for (const [text, code] of [
+      [`HTTP/1.1 500 X\r\n\r\n${mebibyte}!`, 'BAD_BODY'],
+      [`HTTP/1.1 500 X\r\nTransfer-Encoding: chunked\r\n\r\n100001\r\n${mebibyte}!`, 'BAD_BODY'],
+      ['HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n01234567890', 'TOO_LARGE'],
+    ] as const) {
       expect(() => read(text, { bodyBytesMax: 10 })).toThrow(
-        expect.objectContaining({ code: 'TOO_LARGE', phase: 'body' }),
+        expect.objectContaining({ code, phase: 'body' }),
       );
     }
     // The limit of an answer does not apply to an error.

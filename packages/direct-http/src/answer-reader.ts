@@ -139,7 +139,7 @@ export class AnswerReader {
       this.#isInto = plan.isInto;
       return this.#beginFill(plan.destination, headEnd);
     }
-    this.#collected = new CollectedBody(plan.bytesMax);
+    this.#collected = new CollectedBody(plan);
     this.#decoder = plan.kind === 'chunked' ? new ChunkedDecoder(this.#collected) : undefined;
     this.#state = plan.kind;
     return this.#takeCollected(headEnd, this.#headBytes);

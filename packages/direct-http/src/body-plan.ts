@@ -13,9 +13,15 @@ export type BodyPlan =
    * is false.
    */
   | { readonly kind: 'fill'; readonly destination: Uint8Array; readonly isInto: boolean }
-  | { readonly kind: 'chunked'; readonly bytesMax: number }
+  | ({ readonly kind: 'chunked' } & BodyLimit)
   /** All bytes until the server closes. */
-  | { readonly kind: 'to-eof'; readonly bytesMax: number };
+  | ({ readonly kind: 'to-eof' } & BodyLimit);
+
+export interface BodyLimit {
+  readonly bytesMax: number;
+  /** The text of an error says nothing about the size of an object. */
+  readonly codeIfLarger: 'TOO_LARGE' | 'BAD_BODY';
+}
 
 const NOTHING: BodyPlan = { kind: 'fill', destination: new Uint8Array(0), isInto: false };
 
@@ -80,20 +86,21 @@ export function planBody(head: ResponseHead, request: DirectRequest): BodyPlan {
   if (request.method === 'HEAD' || status === 204 || status === 304) return NOTHING;
   if (request.into !== undefined && (status === 200 || status === 206)) return planInto(head, request.into);
 
-  const bytesMax = status >= 300 ? ERROR_BYTES_MAX : (request.bodyBytesMax ?? ANSWER_BYTES_MAX);
-  if (head.isChunked) return { kind: 'chunked', bytesMax };
+  const limit: BodyLimit =
+    status >= 300
+      ? { bytesMax: ERROR_BYTES_MAX, codeIfLarger: 'BAD_BODY' }
+      : { bytesMax: request.bodyBytesMax ?? ANSWER_BYTES_MAX, codeIfLarger: 'TOO_LARGE' };
+  if (head.isChunked) return { kind: 'chunked', ...limit };
   if (head.contentLengthBytes !== undefined) {
     if (head.contentLengthBytes === 0) return NOTHING;
-    if (head.contentLengthBytes > bytesMax) {
-      throw refuse(
-        'TOO_LARGE',
-        `the body has ${head.contentLengthBytes} bytes; at most ${bytesMax} are collected`,
-      );
+    if (head.contentLengthBytes > limit.bytesMax) {
+      const what = `the body of HTTP ${status} has ${head.contentLengthBytes} bytes`;
+      throw refuse(limit.codeIfLarger, `${what}; at most ${limit.bytesMax} are collected`);
     }
     return { kind: 'fill', destination: new Uint8Array(head.contentLengthBytes), isInto: false };
   }
   // The end of a body without a length looks like a lost connection. That is acceptable only for
   // the text of an error.
   if (status < 300) throw badHead('a success has neither Content-Length nor chunks');
-  return { kind: 'to-eof', bytesMax };
+  return { kind: 'to-eof', ...limit };
 }

@@ -5,7 +5,7 @@ import { CollectedBody } from './collected-body.ts';
 /** Decodes `text` in pieces that end at `cuts`; what follows the body is `rest`. */
 function decode(text: string, cuts: readonly number[] = [], bytesMax = 1000) {
   const bytes = Buffer.from(text, 'latin1');
-  const body = new CollectedBody(bytesMax);
+  const body = new CollectedBody({ bytesMax, codeIfLarger: 'TOO_LARGE' });
   const decoder = new ChunkedDecoder(body);
   let at = 0;
   for (const end of [...cuts, bytes.length]) if (!decoder.isDone) at = decoder.push(bytes, at, end);
@@ -61,7 +61,7 @@ test('chunks: a body above the limit is TOO_LARGE at once, before memory is take
 });
 
 test('collected body: grows by doubling, never above the limit', () => {
-  const body = new CollectedBody(1000);
+  const body = new CollectedBody({ bytesMax: 1000, codeIfLarger: 'TOO_LARGE' });
   for (let index = 0; index < 1000; index++) body.append(Uint8Array.of(index), 0, 1);
   expect(body.take()).toEqual(Uint8Array.from({ length: 1000 }, (_, index) => index));
   expect(body.take().buffer.byteLength).toBe(1000);

@@ -11,10 +11,10 @@ export type Phase = 'queue' | 'connect' | 'head' | 'body';
  * - `BAD_HEAD`: the head of the answer breaks HTTP/1.1, or goes past a limit. Another client may be
  *   more lenient.
  * - `BAD_BODY`: the body breaks its framing, or cannot go into the buffer because it has no length,
- *   is chunked, or is encoded.
+ *   is chunked, or is encoded; or the text of an error has more than 1 MiB.
  * - `RANGE_MISMATCH`: the answer has other bytes than the requested range.
  * - `ETAG_MISMATCH`: the object has another ETag than the requested one.
- * - `TOO_LARGE`: the body is larger than the buffer or, if it is read without one, than
+ * - `TOO_LARGE`: the body of a success is larger than the buffer or, if it is read without one, than
  *   `bodyBytesMax`.
  * - `ABORTED`: the signal fired; its reason is the cause.
  * - `TIMED_OUT`: no connection within the connect timeout, or no byte in either direction for the

@@ -51,8 +51,8 @@ const XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"';
 const BROKEN = expect.objectContaining({ code: 'BAD_BODY' });
 const page = (content: string) =>
   `${DECLARATION}<ListBucketResult ${XMLNS}><Name>runs</Name>${content}</ListBucketResult>`;
-const REST =
-  '<LastModified>2026-11-21T10:00:00.123Z</LastModified><ETag>&quot;e&quot;</ETag><ChecksumAlgorithm>CRC32C</ChecksumAlgorithm><Size>9007199254740</Size><StorageClass>STANDARD</StorageClass>';
+const TIME = '<LastModified>2026-11-21T10:00:00.123Z</LastModified>';
+const REST = `${TIME}<ETag>&quot;e&quot;</ETag><ChecksumAlgorithm>CRC32C</ChecksumAlgorithm><Size>9007199254740</Size><StorageClass>STANDARD</StorageClass>`;
 const item = (key: string, rest = REST) => `<Contents><Key>${key}</Key>${rest}</Contents>`;
 const LAST = '<IsTruncated>false</IsTruncated>';
 
@@ -76,9 +76,9 @@ describe('what an answer says is what the AWS SDK reads', () => {
         `${LAST}${item('a', `${REST}<Owner><ID>1</ID><DisplayName>d</DisplayName></Owner>`)}<CommonPrefixes><Prefix>p/</Prefix></CommonPrefixes>`,
       ),
     ],
-    ['an object without details', page(`${LAST}${item('a', '')}`)],
-    ['times in seconds', page(`${LAST}${item('a', '<LastModified>2026-11-21T10:00:00Z</LastModified>')}`)],
-    ['an ETag without quotes', page(`${LAST}${item('a', '<ETag>e-2</ETag><Size>0</Size>')}`)],
+    ['an object without an ETag', page(`${LAST}${item('a', `${TIME}<Size>1</Size>`)}`)],
+    ['times in seconds', page(`${LAST}${item('a', `${TIME}<Size>1</Size>`.replace('.123Z', 'Z'))}`)],
+    ['an ETag without quotes', page(`${LAST}${item('a', `${TIME}<ETag>e-2</ETag><Size>0</Size>`)}`)],
   ])('a listing with %s', async (_name, xml) => {
     const {
       Contents = [],
@@ -126,7 +126,7 @@ describe('what an answer says is what the AWS SDK reads', () => {
     ],
     [
       'uploads and a next page',
-      `${DECLARATION}<ListMultipartUploadsResult ${XMLNS}><UploadIdMarker/><NextKeyMarker>a&amp;b</NextKeyMarker><NextUploadIdMarker>u2</NextUploadIdMarker><IsTruncated>true</IsTruncated><Upload><Key>a&amp;b</Key><UploadId>u1</UploadId><Initiated>2026-11-21T10:00:00.000Z</Initiated></Upload><Upload><Key>c</Key><UploadId>u2</UploadId></Upload></ListMultipartUploadsResult>`,
+      `${DECLARATION}<ListMultipartUploadsResult ${XMLNS}><UploadIdMarker/><NextKeyMarker>a&amp;b</NextKeyMarker><NextUploadIdMarker>u2</NextUploadIdMarker><IsTruncated>true</IsTruncated><Upload><Key>a&amp;b</Key><UploadId>u1</UploadId><Initiated>2026-11-21T10:00:00.000Z</Initiated></Upload><Upload><Key>c</Key><UploadId>u2</UploadId><Initiated>2026-11-21T10:00:00Z</Initiated></Upload></ListMultipartUploadsResult>`,
     ],
   ])('a list of uploads with %s', async (_name, xml) => {
     const { sdk } = sdkThatGets(xml);
@@ -156,14 +156,25 @@ describe('what an answer says is what the AWS SDK reads', () => {
 
 describe('an answer that is not as it was sent is broken', () => {
   it.each([
-    ['a size that is no number', page(`${LAST}${item('a', '<Size>1o</Size>')}`)],
-    ['a negative size', page(`${LAST}${item('a', '<Size>-1</Size>')}`)],
-    ['a word in place of a time', page(`${LAST}${item('a', '<LastModified>yesterday</LastModified>')}`)],
+    ['no size', page(`${LAST}${item('a', TIME)}`)],
+    ['a size that is no number', page(`${LAST}${item('a', `${TIME}<Size>1o</Size>`)}`)],
+    ['a negative size', page(`${LAST}${item('a', `${TIME}<Size>-1</Size>`)}`)],
+    ['no time', page(`${LAST}${item('a', '<Size>1</Size>')}`)],
+    [
+      'a word in place of a time',
+      page(`${LAST}${item('a', '<Size>1</Size><LastModified>yesterday</LastModified>')}`),
+    ],
     ['a word in place of a flag', page('<IsTruncated>perhaps</IsTruncated>')],
     ['fewer objects than it claims', page(`<KeyCount>2</KeyCount>${LAST}${item('a')}`)],
     ['no word on whether it is the last page', page(item('a'))],
   ])('%s', (_name, xml) => {
     expect(() => parseListing(xml)).toThrow(BROKEN);
+  });
+
+  it('an upload without its time: it would be old enough to be stopped', () => {
+    const upload = '<Upload><Key>a</Key><UploadId>u1</UploadId></Upload>';
+    const list = `<ListMultipartUploadsResult>${LAST}${upload}</ListMultipartUploadsResult>`;
+    expect(() => parseUploadList(list)).toThrow(BROKEN);
   });
 
   it('a document of another kind is of another server, unless the store says that it is its own', () => {

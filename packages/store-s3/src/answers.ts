@@ -44,7 +44,7 @@ export interface Listing {
 export function parseListing(xml: string): Listing {
   const objects = Array.from(elementsOf(xml, 'Contents'), (item) => ({
     key: textOf(item, 'Key') ?? '',
-    sizeBytes: countOf(item, 'Size') ?? 0,
+    sizeBytes: sizeOf(item),
     etag: plainEtag(textOf(item, 'ETag')),
     createdAtMs: timeOf(item, 'LastModified'),
   }));
@@ -130,10 +130,18 @@ export function flagOf(xml: string, name: string): boolean | undefined {
   return text.toLowerCase() === 'true';
 }
 
-/** Milliseconds since 1970; 0 if it is absent. */
+function sizeOf(item: string): number {
+  const sizeBytes = countOf(item, 'Size');
+  if (sizeBytes === undefined) throw brokenAnswer('an object has no Size');
+  return sizeBytes;
+}
+
+/**
+ * Milliseconds since 1970. Throws `BAD_BODY` if it is absent or no time: what is old may be
+ * deleted.
+ */
 function timeOf(xml: string, name: string): number {
-  const text = textOf(xml, name);
-  if (text === undefined) return 0;
+  const text = textOf(xml, name) ?? '';
   if (Number.isNaN(Date.parse(text))) throw brokenAnswer(`its ${name} is not a time`);
   return dateMs(text);
 }

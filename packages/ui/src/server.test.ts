@@ -39,6 +39,25 @@ test('the page of an agent is offered exactly if the command was given one', asy
   expect(await ask('/api/agent', { askAgent })).toEqual({ status: 200, body: { pid: 1 } });
 });
 
+test('a single run is read before the page asks', async () => {
+  const bucket = new MemoryBucket({ crc32c });
+  await using run = createCheckpointManager({ store: new MemoryStore(bucket) });
+  await run.save({ version: 1, buffers: { a: new Uint8Array(1) } });
+  const looks: string[] = [];
+  const open = async () => {
+    const manager = createCheckpointManager({ store: new MemoryStore(bucket) });
+    const { list } = manager;
+    manager.list = (options) => {
+      looks.push(options?.limit === undefined ? 'all' : 'newest');
+      return list.call(manager, options);
+    };
+    return manager;
+  };
+  expect(await ask('/', { open, page: '"page"' })).toMatchObject({ body: 'page' });
+  await expect.poll(() => looks).toEqual(['newest', 'all']);
+  expect(await ask('/api/session', { open })).toMatchObject({ body: { home: 'run' } });
+});
+
 test.each(['127.0.0.1', '127.0.0.5', 'localhost'])(
   'the address that is printed for --host %s is answered',
   async (host) => {

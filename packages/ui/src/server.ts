@@ -60,6 +60,7 @@ export async function startUi(options: UiOptions): Promise<RunningUi> {
   const { port: bound } = server.address() as AddressInfo;
   const scheme = tls === null ? 'http' : 'https';
   handler.guard = { scheme, host, port: bound, token };
+  void handler.readAhead();
   return {
     url: `${scheme}://${urlHost(host)}:${bound}/#token=${token}`,
     port: bound,
@@ -143,6 +144,17 @@ class Handler {
     this.#zippedPage = gzipSync(options.page);
   }
 
+  /** Reads a single run before the page asks: a long one needs about half a second. */
+  async readAhead(): Promise<void> {
+    if ((await this.#findHomeOnce()) !== 'run') return;
+    const [uri = ''] = this.#options.session.uris;
+    // The page says why it cannot be read.
+    await this.#shared.runs.reader(uri).then(
+      (reader) => reader.view().catch(() => undefined),
+      () => undefined,
+    );
+  }
+
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const end = new AbortController();
     response.once('close', () => end.abort());
@@ -160,7 +172,7 @@ class Handler {
     if (path === '/') return this.#sendPage(request, response);
     try {
       const { session } = this.#options;
-      const home = () => (this.#home ??= this.#findHome());
+      const home = () => this.#findHomeOnce();
       const { askAgent = null } = this.#options;
       const context = { session, home, askAgent, ...this.#shared, signal: end.signal };
       const call = Object.hasOwn(CALLS, path) ? CALLS[path] : undefined;
@@ -172,6 +184,11 @@ class Handler {
       const { code } = toCheckpointError(error);
       this.#sendJson(response, STATUS[code] ?? 500, problemOf(error));
     }
+  }
+
+  #findHomeOnce(): Promise<Session['home']> {
+    this.#home ??= this.#findHome();
+    return this.#home;
   }
 
   /**
