@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+import contextlib
+import threading
+from typing import Any, Iterator, Mapping, Optional
 
 from ._segments import Segment, Stage
 from .errors import (
@@ -42,6 +44,16 @@ class Save:
         self.failure: Optional[HoldfastError] = None
         #: Its writer has saved nothing else under this version.
         self.is_only = True
+        #: The thread that is telling the agent of it.
+        self.thread: Optional[int] = None
+
+    @contextlib.contextmanager
+    def told_by_this_thread(self) -> Iterator[None]:
+        self.thread = threading.get_ident()
+        try:
+            yield
+        finally:
+            self.thread = None
 
     def repeated(self) -> Mapping[str, Any]:
         """The request for another agent, which asks the store if its sources are gone."""

@@ -25,6 +25,7 @@ from .errors import (
     StorageFull,
     TimedOut,
     Unavailable,
+    Unsupported,
 )
 
 #: What a save does while earlier saves still use both segments of this process.
@@ -47,6 +48,8 @@ class Staged:
         #: When the checkpoint must be committed, of ``time.monotonic()``.
         self.end = end
         self.segment: Optional[Segment] = None
+        #: The thread that posts or discards it.
+        self.thread: Optional[int] = threading.get_ident()
 
     def hold(self, segment: Segment) -> None:
         """Copies into ``segment`` and uses it from now on."""
@@ -234,9 +237,10 @@ class Saver:
                 body["timeoutMs"] = max(1, int((staged.end - time.monotonic()) * 1000))
             save = Save(body, segment)
             is_posted = True
-            if segment is not None:
-                writer.pool.hand_over(segment, save)
-            writer.post(save, self.deadline(staged.end))
+            with save.told_by_this_thread():
+                if segment is not None:
+                    writer.pool.hand_over(segment, save)
+                writer.post(save, self.deadline(staged.end))
         except BaseException as error:
             # An agent that did not answer may have begun the save, and may read the segment later.
             # The agent that answers "stopping" may be the successor of such an agent.
@@ -338,6 +342,11 @@ class Saver:
                 return segment
             if self._calls.is_ended:
                 raise closed()
+            if writer.pool.is_all_of_thread(threading.get_ident()):
+                raise Unsupported(
+                    "this save interrupts two others of its thread, which use both segments of the run; "
+                    "a signal handler leaves a note for the training loop"
+                )
             if when_busy == "raise":
                 raise Unavailable("two earlier saves still use both segments; wait for one")
             left = _NEWS_SECONDS if end is None else end - time.monotonic()

@@ -372,6 +372,14 @@ class SegmentPool:
                 if segment.owner is not None and segment.owner() is owner:
                     self.give_back(segment, reusable=not segment.is_posted)
 
+    def is_all_of_thread(self, thread: int) -> bool:
+        """Whether only calls in progress of this thread can free a segment."""
+        with self._lock:
+            owners = [one.owner() for one in self._segments if one.owner is not None]
+        return len(owners) >= SEGMENTS_MAX and all(
+            getattr(owner, "thread", None) == thread for owner in owners
+        )
+
     def wait_for_free(self, until: float) -> None:
         """Waits until a segment may be free, or until ``time.monotonic()`` is ``until``."""
         with self._lock:

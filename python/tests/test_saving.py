@@ -11,6 +11,7 @@ from unittest import mock
 
 import holdfast
 from holdfast._payload import Payload
+from holdfast._writer import Writer
 
 from .fake_agent import Refusal
 from .support import TIMEOUT, FakeAgentCase
@@ -484,6 +485,30 @@ class Waiting(FakeAgentCase):
         joins = [one["attempt"] for one in self.requests("POST", "/writers")]
         self.assertEqual(joins.count("own"), 1)
         self.assertEqual(self.requests("POST", "/saves"), [])
+
+    def test_a_save_that_interrupts_two_saves_of_its_thread_has_no_segment_to_wait_for(self) -> None:
+        """As signal handlers that save do."""
+        self.agent.is_holding = False
+        run = self.connect()
+        copy_into, post = Payload.copy_into, Writer.post
+        for moment, method in ((Payload, "copy_into"), (Writer, "post")):
+            left = [2, 1]
+            refused: list[BaseException] = []
+
+            def interrupted(*arguments: Any) -> Any:
+                if left:
+                    version = 10 * left.pop()
+                    try:
+                        run.save(version, buffers={"a": b"1"})
+                    except holdfast.HoldfastError as error:
+                        refused.append(error)
+                return (copy_into if moment is Payload else post)(*arguments)
+
+            with self.subTest(method), mock.patch.object(moment, method, interrupted):
+                run.save(30, buffers={"a": b"1"}).wait()
+                self.assertEqual([type(error) for error in refused], [holdfast.Unsupported])
+                self.assertIn("interrupts two others of its thread", str(refused[0]))
+                run = self.connect(attempt=f"after-{method}")
 
     def test_many_threads_save_and_wait_on_one_run(self) -> None:
         self.agent.is_holding = False

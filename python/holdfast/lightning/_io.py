@@ -57,7 +57,8 @@ class CheckpointIO(LightningIO):
         torch.save(checkpoint, data)
         handle = run.save(
             target.version,
-            buffers={target.name: data.getbuffer()},
+            # No `getbuffer()`: it crashes Python 3.12.1 where a traceback is collected.
+            buffers={target.name: data.getvalue()},
             metadata={"framework": "lightning"},
             timeout=self._timeout,
         )

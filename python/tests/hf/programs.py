@@ -5,10 +5,13 @@ Arguments: the beginning of the runs' URIs, a directory, names of functions.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
+import signal
 import sys
+import time
 from typing import Any, Optional
 
 import torch
@@ -16,6 +19,7 @@ import torch.distributed as dist
 from accelerate import Accelerator
 from accelerate.utils import ProjectConfiguration
 from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_jit_checkpoint import CheckpointManager
 
 import holdfast
 import holdfast.hf
@@ -111,6 +115,37 @@ def train(uri: str, directory: str) -> dict[str, Any]:
         "removed": sorted(name for name in os.listdir(second) if not name.startswith(".")),
         "equal": weights(uninterrupted) == weights(resumed),
     }
+
+
+class TerminateAt(TrainerCallback):
+    """SIGTERM after the step, as a cluster sends it."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step != self._step:
+            return
+        [manager] = [one for one in gc.get_objects() if isinstance(one, CheckpointManager)]
+        manager.kill_wait = 0
+        os.kill(os.getpid(), signal.SIGTERM)
+        while not manager.is_checkpoint_requested:
+            time.sleep(0.01)
+
+
+def sigterm(uri: str, directory: str) -> dict[str, Any]:
+    """The Trainer writes a checkpoint at SIGTERM. One that an earlier start left there is not it."""
+    stale = os.path.join(directory, "checkpoint-5")
+    os.makedirs(stale)
+    with open(os.path.join(stale, "trainer_state.json"), "w", encoding="ascii") as file:
+        file.write("{}")
+    callbacks = [TerminateAt(3), holdfast.hf.CheckpointCallback(uri)]
+    options = {"enable_jit_checkpoint": True, "save_strategy": "no"}
+    trainer(directory, 6, callbacks, **options).train()
+    shorter = trainer(directory, 5, [holdfast.hf.CheckpointCallback(uri)], save_strategy="no")
+    shorter.train()
+    with holdfast.connect(uri, writer=None) as run:
+        return {"versions": [each.version for each in run.versions()]}
 
 
 def best(uri: str, directory: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Jobs(RealAgentCase):
 
     def test_one_process(self) -> None:
         """One process for all, because the imports take longer than the jobs."""
-        jobs = ["train", "best", "again", "accelerate", "odd", "mistakes"]
+        jobs = ["train", "sigterm", "best", "again", "accelerate", "odd", "mistakes"]
         [found] = self.ended(self.begin(*jobs))
         for job in jobs:
             with self.subTest(job):
@@ -73,6 +73,9 @@ class Jobs(RealAgentCase):
         self.assertIn("trainer_state.json", found["files"])
         self.assertEqual(found["left"], ["checkpoint-4"])
         self.assertEqual(found["removed"], ["checkpoint-4"], "resume has made it, not the Trainer")
+
+    def check_sigterm(self, found: dict[str, Any]) -> None:
+        self.assertEqual(found["versions"], [3])
 
     def check_best(self, found: dict[str, Any]) -> None:
         """The best model stays for the Trainer, which reads it at its end."""
