@@ -6,6 +6,7 @@ import json
 from typing import Any, Iterable, Mapping, NamedTuple
 
 from . import _dtypes
+from ._arguments import shown
 from ._array_source import ArraySource, count_of
 from .errors import Corrupt, InvalidArgument
 
@@ -14,6 +15,9 @@ HEADER_BYTES_MAX = 100_000_000
 #: The elements begin at a multiple of this. The format allows no gaps behind it.
 ALIGNMENT = 64
 LENGTH_BYTES = 8
+#: As NumPy and PyTorch allow.
+DIMENSIONS_MAX = 64
+_COUNT_MAX = (1 << 63) - 1
 
 
 class Entry(NamedTuple):
@@ -92,21 +96,30 @@ def parse_header(header: bytes, file: str, file_bytes: int) -> list[Entry]:
             _entry(name, value, start) for name, value in fields.items() if name != "__metadata__"
         ]
         _check_places(entries, start, file_bytes)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise Corrupt(f"the header of {file!r} is no safetensors header: {error}") from None
     return sorted(entries, key=lambda entry: (entry.offset, entry.size))
 
 
 def _entry(name: str, value: Mapping[str, Any], start: int) -> Entry:
-    shape = tuple(int(side) for side in value["shape"])
-    begin, end = (int(place) for place in value["data_offsets"])
+    shape = tuple(_whole(side) for side in value["shape"])
+    begin, end = (_whole(place) for place in value["data_offsets"])
     entry = Entry(name, str(value["dtype"]), shape, start + begin, end - begin)
     if min((*shape, begin, end - begin)) < 0:
         raise ValueError(f"array {name!r} has a negative size")
+    # Sides of an array without elements count as well where libraries compute distances.
+    if len(shape) > DIMENSIONS_MAX or count_of(tuple(side or 1 for side in shape)) > _COUNT_MAX:
+        raise ValueError(f"array {name!r} has a shape that no array has")
     item_bytes = _dtypes.ITEM_BYTES.get(entry.dtype)
     if item_bytes is not None and entry.size != count_of(shape) * item_bytes:
         raise ValueError(f"array {name!r} has {entry.size} bytes, which do not fit its shape")
     return entry
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise ValueError(f"{shown(value)} is no whole number")
+    return value
 
 
 def _check_places(entries: Iterable[Entry], start: int, file_bytes: int) -> None:

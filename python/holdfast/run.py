@@ -162,7 +162,9 @@ class Run:
         return self._reader.latest(self._begin())
 
     def versions(self, limit: Optional[int] = None) -> list[Checkpoint]:
-        """Committed checkpoints, newest first. ``NotFound``: there is no run at the URI."""
+        """Committed checkpoints, newest first, also those that cannot be loaded any more: a retired,
+        quarantined or left behind one has ``is_loadable`` false. ``NotFound``: there is no run at the URI.
+        """
         return self._reader.versions(limit, self._begin())
 
     def files(self, version: Optional[Which] = None) -> list[File]:

@@ -189,6 +189,27 @@ class Layout(unittest.TestCase):
         name = 'größe "嵌入" \n'
         self.assertEqual(list(read(file_of({name: b"x"}))), [name])
 
+    def test_a_header_that_describes_no_arrays_is_damaged(self) -> None:
+        def of(shape: object, end: object = 0) -> bytes:
+            return json.dumps({"a": {"dtype": "F32", "shape": shape, "data_offsets": [0, end]}}).encode()
+
+        for header in (
+            b"[" * 200_000,
+            b'{"a":' * 100_000,
+            b"[]",
+            b'{"a": 1}',
+            of([1.0], 4),
+            of([True], 4),
+            of([1], "4"),
+            of([-1]),
+            of([1], 8),
+            of([1 << 62, 4, 0]),
+            of([1] * 65, 4),
+            of([1 << 70, 0]),
+        ):
+            with self.subTest(header[:80]), self.assertRaisesRegex(holdfast.Corrupt, "no safetensors header"):
+                parse_header(header, "f", 8 + len(header) + 4)
+
     def test_a_header_longer_than_the_format_allows_is_refused(self) -> None:
         source = find_array("w", b"")
         with mock.patch("holdfast._safetensors.HEADER_BYTES_MAX", 1000):

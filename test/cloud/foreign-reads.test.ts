@@ -24,12 +24,15 @@ const OBJECT: Reply = {
 };
 const OF_STORE = { 'x-amz-request-id': '1', 'x-goog-request-id': '1', 'x-ms-request-id': '1' };
 const PAGE = '<html>this service is not available</html>';
+/** As the store itself would answer, but for the status. */
+const NOTHING: Reply = { ...OBJECT, status: 204, body: '' };
 const LONG_PAGE = PAGE.repeat(50_000);
 const FOREIGN: readonly [string, Reply][] = [
   ['a long page as a success', { status: 200, body: LONG_PAGE }],
   ['a long page as 503', { status: 503, body: LONG_PAGE }],
   ['a long page as 404', { status: 404, body: LONG_PAGE }],
   ['a page as a success', { status: 200, body: PAGE }],
+  ['204 with the etag', NOTHING],
   ['an empty success', { status: 200 }],
   ['a page as 412', { status: 412, body: PAGE }],
   ['an empty 412', { status: 412 }],

@@ -77,14 +77,23 @@ describe('readInto', () => {
 });
 
 describe('get', () => {
-  const get = async (reply: Reply, maxBytes = 10) => {
-    const store = await (await scriptedGcs(() => reply)).open();
+  /** `facts`: the answer about the object instead of its bytes. */
+  const get = async (reply: Reply, maxBytes = 10, facts: Reply = reply) => {
+    const server = await scriptedGcs(({ query }) => (query.get('alt') === 'media' ? reply : facts));
+    const store = await server.open();
     return store.get('a', { maxBytes });
   };
 
   test('larger than allowed: Corrupt, before it is read', async () => {
     const error = await errorOf(
-      get({ raw: 'HTTP/1.1 200 OK\r\nx-goog-generation: 7\r\nContent-Length: 11\r\n\r\n' }),
+      get({ raw: 'HTTP/1.1 200 OK\r\nx-goog-generation: 7\r\nContent-Length: 11\r\n\r\n' }, 10, {
+        body: JSON.stringify({
+          name: 'gpt/a',
+          size: '11',
+          generation: '7',
+          timeCreated: '2026-11-21T10:00:00Z',
+        }),
+      }),
     );
     expect(error.code).toBe('Corrupt');
     expect(error.message).toContain('larger than the 10 bytes');

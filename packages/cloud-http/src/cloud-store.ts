@@ -132,9 +132,10 @@ export abstract class CloudStore implements ObjectStore {
         const range = `bytes=${offsetBytes}-${offsetBytes + buffer.byteLength - 1}`;
         const into = { buffer, startBytes: offsetBytes };
         const answer = await this.#parts.objects.read(place, { etag, range, into, onBytes, signal });
+        const bytes = bytesOf(answer);
         // Some servers and proxies ignore the condition.
         if (etag !== undefined && answer.etag !== etag) throw replaced(subject, etag);
-        return answer.bytesInto ?? 0;
+        return bytes;
       } catch (error) {
         const status = error instanceof HttpRefusal ? error.status : undefined;
         if (error instanceof HttpRefusal && error.isForeign) throw error;
@@ -238,6 +239,12 @@ export abstract class CloudStore implements ObjectStore {
   #subject(key: string): StoreSubject {
     return { store: this.uri, key };
   }
+}
+
+/** An answer without a body, such as 204, does not say that the object ends. */
+function bytesOf({ status, bytesInto }: ReadAnswer): number {
+  if (bytesInto !== undefined) return bytesInto;
+  throw new DirectHttpError('BAD_HEAD', `a read was answered with HTTP ${status}`, { phase: 'head' });
 }
 
 /** The object is there, and its bytes are of no interest. */

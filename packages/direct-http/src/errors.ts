@@ -14,8 +14,8 @@ export type Phase = 'queue' | 'connect' | 'head' | 'body';
  *   is chunked, or is encoded; or the text of an error has more than 1 MiB.
  * - `RANGE_MISMATCH`: the answer has other bytes than the requested range.
  * - `ETAG_MISMATCH`: the object has another ETag than the requested one.
- * - `TOO_LARGE`: the body of a success is larger than the buffer or, if it is read without one, than
- *   `bodyBytesMax`.
+ * - `TOO_LARGE`: the body of a success is larger than the buffer or, if it is read without one,
+ *   than `bodyBytesMax`.
  * - `ABORTED`: the signal fired; its reason is the cause.
  * - `TIMED_OUT`: no connection within the connect timeout, or no byte in either direction for the
  *   idle timeout.

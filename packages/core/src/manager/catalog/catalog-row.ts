@@ -102,9 +102,10 @@ export class CatalogRow {
   /** `lost`: number of an entry that was there and that no client may delete yet. */
   #regressed(lost: number, found: number): CheckpointError {
     const there = found === 0 ? 'no entry at all' : `entry ${found}`;
+    const why = `the store has lost acknowledged writes${found === 0 ? ', or the run was removed' : ''}`;
     return new CheckpointError(
       'StoreRegressed',
-      `the catalog shows ${there}, but entry ${lost} is gone: the store has lost acknowledged writes`,
+      `the catalog shows ${there}, but entry ${lost} is gone: ${why}`,
       { context: { store: this.#run.store.uri, key: catalogKey(lost) } },
     );
   }
