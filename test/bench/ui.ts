@@ -25,6 +25,8 @@ import { machineText, publish, verdictTable } from './results.ts';
 const MIB = 1024 * 1024;
 const IDLE_MS = 40_000;
 const SCROLL_MS = 3000;
+/** As long as a person needs at least to open the address. */
+const LATER_MS = 2000;
 
 /** Prints a table of the figures and their limits. */
 export async function benchUi(args: readonly string[]): Promise<void> {
@@ -41,7 +43,7 @@ export async function benchUi(args: readonly string[]): Promise<void> {
   const rounds = countOf('--rounds', values.rounds);
   const [versions, runs] = [countOf('--versions', values.versions), countOf('--runs', values.runs)];
   await pack();
-  const { first, whole, requests, frames, longest, local, s3 } = await inNewDirectory(
+  const { atOnce, later, requests, frames, longest, local, s3 } = await inNewDirectory(
     values.dir,
     async (directory) => ({
       ...(await ofOneRun(directory, versions, rounds)),
@@ -50,8 +52,13 @@ export async function benchUi(args: readonly string[]): Promise<void> {
     }),
   );
   const verdicts = [
-    { what: `first rows, ${versions} versions, ms`, values: first, wanted: { atMost: 1000 } },
-    { what: `whole page, ${versions} versions, ms`, values: whole, wanted: { atMost: 1000 } },
+    ...[
+      { when: 'at once', took: atOnce },
+      { when: 'after two seconds', took: later },
+    ].flatMap(({ when, took }) => [
+      { what: `opened ${when}: first of ${versions} rows, ms`, values: took.first, wanted: { atMost: 1000 } },
+      { what: `opened ${when}: whole page, ms`, values: took.whole, wanted: { atMost: 1000 } },
+    ]),
     {
       what: 'time between frames while the list is scrolled, 95 of 100, ms',
       values: frames,
@@ -105,8 +112,8 @@ async function ofOneRun(directory: string, versions: number, rounds: number) {
     executablePath: await chromiumProgram(),
     args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
   });
-  const first: number[] = [];
-  const whole: number[] = [];
+  const atOnce: Opened = { first: [], whole: [] };
+  const later: Opened = { first: [], whole: [] };
   const requests: number[] = [];
   const frames: number[] = [];
   const longest: number[] = [];
@@ -114,12 +121,12 @@ async function ofOneRun(directory: string, versions: number, rounds: number) {
     for (let round = 0; round < rounds; round++) {
       await withUi(run, async (url) => {
         const page = await (await browser.newContext()).newPage();
-        const startMs = performance.now();
-        await page.goto(url);
-        await page.locator('.spacer a').first().waitFor();
-        first.push(performance.now() - startMs);
-        await page.locator('.picture circle.dot').first().waitFor();
-        whole.push(performance.now() - startMs);
+        await page.waitForTimeout(LATER_MS);
+        await open(page, url, later);
+      });
+      await withUi(run, async (url) => {
+        const page = await (await browser.newContext()).newPage();
+        await open(page, url, atOnce);
         const between = (await framesOfScroll(page)).sort((a, b) => a - b);
         frames.push(between[Math.floor(between.length * 0.95)] as number);
         longest.push(between.at(-1) as number);
@@ -134,7 +141,22 @@ async function ofOneRun(directory: string, versions: number, rounds: number) {
   } finally {
     await browser.close();
   }
-  return { first, whole, requests, frames, longest };
+  return { atOnce, later, requests, frames, longest };
+}
+
+/** Milliseconds from the navigation, a value for each round. */
+interface Opened {
+  readonly first: number[];
+  readonly whole: number[];
+}
+
+async function open(page: Page, url: string, { first, whole }: Opened): Promise<void> {
+  const startMs = performance.now();
+  await page.goto(url);
+  await page.locator('.spacer a').first().waitFor();
+  first.push(performance.now() - startMs);
+  await page.locator('.picture circle.dot').first().waitFor();
+  whole.push(performance.now() - startMs);
 }
 
 /** Scrolls the list by ten rows in each frame, as a finger does. Milliseconds between frames. */

@@ -14,6 +14,8 @@ import { Runs } from './runs.ts';
 
 const REQUEST_TIMEOUT_MS = 30_000;
 const BODY_BYTES_MAX = 64 * 1024;
+/** A page that is opened at once is answered first. */
+const READ_AHEAD_AFTER_MS = 300;
 
 export interface UiOptions {
   readonly session: UiSession;
@@ -60,11 +62,12 @@ export async function startUi(options: UiOptions): Promise<RunningUi> {
   const { port: bound } = server.address() as AddressInfo;
   const scheme = tls === null ? 'http' : 'https';
   handler.guard = { scheme, host, port: bound, token };
-  void handler.readAhead();
+  const readingAhead = setTimeout(() => void handler.readAhead(), READ_AHEAD_AFTER_MS);
   return {
     url: `${scheme}://${urlHost(host)}:${bound}/#token=${token}`,
     port: bound,
     close: async () => {
+      clearTimeout(readingAhead);
       const isClosed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeAllConnections();
       fleet.close();
@@ -134,6 +137,7 @@ class Handler {
   readonly #options: UiOptions;
   readonly #shared: Shared;
   #home: Promise<Session['home']> | null = null;
+  #wasAsked = false;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #zippedPage: Buffer;
 
@@ -144,9 +148,12 @@ class Handler {
     this.#zippedPage = gzipSync(options.page);
   }
 
-  /** Reads a single run before the page asks: a long one needs about half a second. */
+  /**
+   * Reads a single run before its page is opened: a long one takes half a second, and the page would
+   * wait for it.
+   */
   async readAhead(): Promise<void> {
-    if ((await this.#findHomeOnce()) !== 'run') return;
+    if (this.#wasAsked || (await this.#findHomeOnce()) !== 'run') return;
     const [uri = ''] = this.#options.session.uris;
     // The page says why it cannot be read.
     await this.#shared.runs.reader(uri).then(
@@ -156,6 +163,7 @@ class Handler {
   }
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.#wasAsked = true;
     const end = new AbortController();
     response.once('close', () => end.abort());
     const { method = '', url = '/' } = request;
