@@ -148,7 +148,7 @@ class Handler {
     this.#zippedPage = gzipSync(options.page);
   }
 
-  /** Reads a single run before its page is opened, which would wait half a second for a long one. */
+  /** Reads a single run before its page is opened: a long one takes half a second. */
   async readAhead(): Promise<void> {
     if (this.#wasAsked || (await this.#findHomeOnce()) !== 'run') return;
     const [uri = ''] = this.#options.session.uris;
