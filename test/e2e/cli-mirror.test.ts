@@ -178,7 +178,7 @@ describe('what is refused', () => {
       'a buffer that is too small',
       (place) => [place.uri, uriOf(place, 'c'), '--buffer', '1KiB'],
       2,
-      'bufferBytes',
+      '--buffer: "1KiB" is not a size from 16MiB to 4194240KiB',
     ],
   ])('%s', async (_, args, code, message) => {
     const place = await savedPlace(1);

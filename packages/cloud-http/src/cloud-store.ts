@@ -99,9 +99,7 @@ export abstract class CloudStore implements ObjectStore {
   head(key: string, { signal }: CallOptions = {}): Promise<ObjectInfo> {
     return this.calls.run({ action: 'look at', key, signal }, async () => ({
       key,
-      ...(await this.#parts.objects
-        .head(this.placeOf(key), signal)
-        .catch((error: unknown) => this.#explain(error, key, signal))),
+      ...(await this.#head(this.placeOf(key), signal)),
     }));
   }
 
@@ -113,7 +111,7 @@ export abstract class CloudStore implements ObjectStore {
         .read(place, { bodyBytesMax: maxBytes, signal })
         .catch(async (error: unknown) => {
           if (!isTooLarge(error)) return refuseUnasked(error);
-          const { sizeBytes } = await objects.head(place, signal);
+          const { sizeBytes } = await this.#head(place, signal);
           throw larger(this.#subject(key), { sizeBytes, maxBytes, cause: error });
         });
       assertUntouched(status, headers);
@@ -224,14 +222,20 @@ export abstract class CloudStore implements ObjectStore {
     return { key, path: this.#parts.pathOf(key) };
   }
 
+  #head(place: ObjectPlace, signal: AbortSignal | undefined): Promise<Omit<ObjectInfo, 'key'>> {
+    return this.#parts.objects
+      .head(place, signal)
+      .catch((error: unknown) => this.#explain(error, place, signal));
+  }
+
   /**
    * An answer to HEAD has no body, and a load balancer's looks like the store's. The answer to a
    * GET tells which of them it is, so an object is not taken for missing that is there.
    */
-  async #explain(error: unknown, key: string, signal: AbortSignal | undefined): Promise<never> {
+  async #explain(error: unknown, place: ObjectPlace, signal: AbortSignal | undefined): Promise<never> {
     if (!(error instanceof HttpRefusal) || !error.mayBeForeign) throw error;
     const { objects } = this.#parts;
-    await objects.read(this.placeOf(key), { bodyBytesMax: 0, signal }).catch(orLarger);
+    await objects.read(place, { bodyBytesMax: 0, signal }).catch(orLarger);
     const what = `HEAD was answered with HTTP ${error.status}, but GET has the object; another server may have answered`;
     throw new DirectHttpError('BAD_HEAD', what, { phase: 'head' });
   }

@@ -152,11 +152,11 @@ class Handler {
   async readAhead(): Promise<void> {
     if (this.#wasAsked || (await this.#findHomeOnce()) !== 'run') return;
     const [uri = ''] = this.#options.session.uris;
-    // The page says why it cannot be read.
-    await this.#shared.runs.reader(uri).then(
-      (reader) => reader.view().catch(() => undefined),
-      () => undefined,
-    );
+    try {
+      await (await this.#shared.runs.reader(uri)).view();
+    } catch {
+      // The page says why it cannot be read.
+    }
   }
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
