@@ -53,8 +53,16 @@ export function VersionAxis({ x, frame, points }: { x: Scale; frame: Frame; poin
   );
 }
 
-export function ValueAxis({ y, frame, text }: { y: Scale; frame: Frame; text: (value: number) => string }) {
-  const ticks = ticksOf(y, Math.max(2, Math.floor(frame.height / 60)));
+interface ValueAxisProps {
+  readonly y: Scale;
+  readonly frame: Frame;
+  readonly text: (value: number) => string;
+  /** Default: round in decimal. */
+  readonly ticksIn?: typeof ticksOf;
+}
+
+export function ValueAxis({ y, frame, text, ticksIn = ticksOf }: ValueAxisProps) {
+  const ticks = ticksIn(y, Math.max(2, Math.floor(frame.height / 60)));
   return h(
     'g',
     { class: 'axis', 'aria-hidden': 'true' },

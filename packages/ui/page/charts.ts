@@ -7,7 +7,7 @@ import { type Frame, frameOf, ValueAxis, VersionAxis } from './axes.ts';
 import { useChosenPoint } from './chosen-point.ts';
 import { useWidth } from './live.ts';
 import { badgeText } from './parts.ts';
-import { type Scale, scaleOf, stepsOf } from './scale.ts';
+import { byteTicksOf, type Scale, scaleOf, stepsOf, ticksOf } from './scale.ts';
 import { bytes, metric, time } from './words.ts';
 
 const HEIGHT = 200;
@@ -18,13 +18,15 @@ interface Picture {
   readonly valuesOf: (point: Point) => readonly number[];
   readonly isFromZero: boolean;
   readonly text: (value: number) => string;
+  readonly ticksIn?: typeof ticksOf;
   readonly readout: (point: Point) => string;
   readonly hint: string;
   readonly draw: (scales: { readonly x: Scale; readonly y: Scale; readonly frame: Frame }) => unknown;
 }
 
 /** A picture over versions with axes, whose points can be read with pointer and arrow keys. */
-function PointPicture({ label, points, valuesOf, isFromZero, text, readout, hint, draw }: Picture) {
+function PointPicture(picture: Picture) {
+  const { label, points, valuesOf, isFromZero, text, ticksIn = ticksOf, readout, hint, draw } = picture;
   const [element, width] = useWidth();
   const frame = frameOf(width, HEIGHT);
   const x = stepsOf(
@@ -51,7 +53,7 @@ function PointPicture({ label, points, valuesOf, isFromZero, text, readout, hint
           'svg',
           props,
           h(VersionAxis, { x, frame, points }),
-          h(ValueAxis, { y, frame, text }),
+          h(ValueAxis, { y, frame, text, ticksIn }),
           draw({ x, y, frame }) as never,
           chosen
             ? h('line', {
@@ -76,6 +78,7 @@ export function SizeChart({ points }: { points: readonly Point[] }) {
     valuesOf: ({ sizeBytes }) => [sizeBytes],
     isFromZero: true,
     text: bytes,
+    ticksIn: byteTicksOf,
     hint: 'Filled: bytes that were sent for the version. Pale: bytes that it shares with older versions.',
     readout: ({ version, atMs, sizeBytes, storedBytes }) =>
       `Version ${version} · ${time(atMs)} · ${bytes(sizeBytes)}: ${bytes(storedBytes)} stored, ${bytes(sizeBytes - storedBytes)} shared`,

@@ -48,6 +48,12 @@ export function ticksOf({ min, max }: Pick<Scale, 'min' | 'max'>, wanted: number
   return ticks;
 }
 
+/** The same for bytes: round in the unit in which they are shown. */
+export function byteTicksOf({ min, max }: Pick<Scale, 'min' | 'max'>, wanted: number): number[] {
+  const unit = 1024 ** Math.max(0, Math.floor(Math.log(max) / Math.log(1024)));
+  return ticksOf({ min: min / unit, max: max / unit }, wanted).map((tick) => tick * unit);
+}
+
 const SPANS_MS = [
   ...[1, 2, 5, 10, 30].map((seconds) => seconds * 1000),
   ...[1, 2, 5, 10, 30].map((minutes) => minutes * 60_000),
