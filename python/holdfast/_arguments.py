@@ -46,7 +46,7 @@ def check_timeout(timeout: Optional[float]) -> Optional[float]:
     """``None``, or a number of seconds."""
     if timeout is None:
         return None
-    seconds = check_seconds("timeout", timeout)
+    seconds = check_seconds(timeout)
     if not 0 <= seconds <= TIMEOUT_MAX:
         raise InvalidArgument(
             f"timeout: expected seconds from 0 to {TIMEOUT_MAX}, got {shown(timeout)}"
@@ -54,12 +54,12 @@ def check_timeout(timeout: Optional[float]) -> Optional[float]:
     return seconds
 
 
-def check_seconds(name: str, seconds: object) -> float:
+def check_seconds(timeout: object) -> float:
     """A number, also one of numpy, as a float."""
-    if not isinstance(seconds, Real) or isinstance(seconds, bool):
-        raise InvalidArgument(f"{name}: expected seconds as int or float, got {shown(seconds)}")
+    if not isinstance(timeout, Real) or isinstance(timeout, bool):
+        raise InvalidArgument(f"timeout: expected seconds as int or float, got {shown(timeout)}")
     try:
-        return float(seconds)
+        return float(timeout)
     except OverflowError:
         return math.inf
 

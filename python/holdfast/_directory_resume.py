@@ -9,6 +9,7 @@ import shutil
 from contextlib import suppress
 from typing import Any, Mapping, NamedTuple, Optional
 
+from ._arguments import VERSION_MAX
 from ._connect import connect
 from ._nodes import Nodes, find_nodes
 from .checkpoint import Checkpoint
@@ -41,6 +42,7 @@ class Naming:
         self._template = template
         before, _, after = template.partition("{")
         ends = re.escape(before), re.escape(after.partition("}")[2])
+        self._own = re.compile(rf"{ends[0]}(\d+){ends[1]}")
         one = rf"{ends[0]}\d+{ends[1]}"
         #: A directory that a resume has renamed.
         self.aside = re.compile(rf"^({one}){re.escape(_ASIDE)}$")
@@ -49,6 +51,12 @@ class Naming:
 
     def of(self, version: int) -> str:
         return self._template.format(version=version)
+
+    def version_in(self, name: str) -> Optional[int]:
+        """The version whose directory has this name. ``None``: it is another name."""
+        found = self._own.fullmatch(name)
+        version = -1 if found is None else int(found[1])
+        return version if 0 <= version <= VERSION_MAX and self.of(version) == name else None
 
 
 def check_trackers(trackers: Mapping[str, str]) -> None:

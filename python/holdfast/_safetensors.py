@@ -16,7 +16,7 @@ HEADER_BYTES_MAX = 100_000_000
 ALIGNMENT = 64
 LENGTH_BYTES = 8
 #: As NumPy and PyTorch allow.
-DIMENSIONS_MAX = 64
+_DIMENSIONS_MAX = 64
 _COUNT_MAX = (1 << 63) - 1
 
 
@@ -107,8 +107,8 @@ def _entry(name: str, value: Mapping[str, Any], start: int) -> Entry:
     entry = Entry(name, str(value["dtype"]), shape, start + begin, end - begin)
     if min((*shape, begin, end - begin)) < 0:
         raise ValueError(f"array {name!r} has a negative size")
-    # Sides of an array without elements count as well where libraries compute distances.
-    if len(shape) > DIMENSIONS_MAX or count_of(tuple(side or 1 for side in shape)) > _COUNT_MAX:
+    # NumPy multiplies the sides that are not 0, also those of an array without elements.
+    if len(shape) > _DIMENSIONS_MAX or count_of(tuple(side or 1 for side in shape)) > _COUNT_MAX:
         raise ValueError(f"array {name!r} has a shape that no array has")
     item_bytes = _dtypes.ITEM_BYTES.get(entry.dtype)
     if item_bytes is not None and entry.size != count_of(shape) * item_bytes:

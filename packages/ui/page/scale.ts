@@ -1,5 +1,7 @@
 /** Positions in pictures. Pure. */
 
+import { unitOf } from './words.ts';
+
 export interface Scale {
   readonly min: number;
   readonly max: number;
@@ -48,10 +50,11 @@ export function ticksOf({ min, max }: Pick<Scale, 'min' | 'max'>, wanted: number
   return ticks;
 }
 
-/** The same for bytes: round in the unit in which they are shown. */
+/** The same for bytes: round in the unit in which the largest is shown. */
 export function byteTicksOf({ min, max }: Pick<Scale, 'min' | 'max'>, wanted: number): number[] {
-  const unit = 1024 ** Math.max(0, Math.floor(Math.log(max) / Math.log(1024)));
-  return ticksOf({ min: min / unit, max: max / unit }, wanted).map((tick) => tick * unit);
+  const unitBytes = 1024 ** unitOf(max);
+  const ticks = ticksOf({ min: min / unitBytes, max: max / unitBytes }, wanted);
+  return ticks.map((tick) => tick * unitBytes);
 }
 
 const SPANS_MS = [

@@ -10,13 +10,17 @@ export function plural(value: number, noun: string): string {
   return `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
 }
 
+/** The power of 1,024 in whose unit a size is shown. */
+export function unitOf(value: number): number {
+  let [size, unit] = [value, 0];
+  while (size >= 999.5 && unit < UNITS.length - 1) [size, unit] = [size / 1024, unit + 1];
+  return unit;
+}
+
 /** `412 MiB`: two or three figures. */
 export function bytes(value: number): string {
-  let [size, unit] = [value, 0];
-  while (size >= 999.5 && unit < UNITS.length - 1) {
-    size /= 1024;
-    unit += 1;
-  }
+  const unit = unitOf(value);
+  const size = value / 1024 ** unit;
   const figures = unit === 0 || size >= 99.95 ? String(Math.round(size)) : size.toFixed(1);
   return `${figures} ${UNITS[unit]}`;
 }

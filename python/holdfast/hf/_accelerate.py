@@ -67,4 +67,4 @@ class AcceleratorCheckpoints(SavesDirectories):
         if found is None:
             return None
         self._accelerator.load_state(found, **load_options)
-        return int(found.rpartition("-")[2])
+        return NAMING.version_in(os.path.basename(found))

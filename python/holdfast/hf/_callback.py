@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from typing import Any, Optional
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from .._directory_saver import DirectorySaver
 from .._nodes import Nodes, find_nodes
-
+from ._resume import NAMING
 
 #: Identity and time of ``trainer_state.json``, one of the last files of a checkpoint.
 _Noted = Optional[tuple[int, int, int]]
 #: Transformers' name of a file that is there while it writes a checkpoint at SIGTERM.
 _INCOMPLETE = "checkpoint-is-incomplete.txt"
-_NAME = re.compile(r"checkpoint-([0-9]{1,18})")
 
 
 class CheckpointCallback(TrainerCallback):
@@ -129,7 +127,7 @@ class CheckpointCallback(TrainerCallback):
 
 
 def _directory(args: TrainingArguments, step: int) -> str:
-    return os.path.join(str(args.output_dir), f"checkpoint-{step}")
+    return os.path.join(str(args.output_dir), NAMING.of(step))
 
 
 def _steps_in(args: TrainingArguments) -> list[int]:
@@ -137,7 +135,7 @@ def _steps_in(args: TrainingArguments) -> list[int]:
         names = os.listdir(str(args.output_dir))
     except OSError:
         return []
-    return [int(match[1]) for match in map(_NAME.fullmatch, names) if match]
+    return [step for step in map(NAMING.version_in, names) if step is not None]
 
 
 def _noted(directory: str) -> _Noted:

@@ -41,7 +41,7 @@ class ModelParallelStrategy(LightningModelParallel):
 
     def __init__(self, *args: Any, save_timeout: Optional[float] = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._save_timeout = None if save_timeout is None else check_timeout(save_timeout)
+        self._save_timeout = check_timeout(save_timeout)
         if not self._save_distributed_checkpoint:
             raise InvalidArgument(
                 "save_distributed_checkpoint: expected True; False assembles the model on rank 0"
@@ -82,15 +82,15 @@ class ModelParallelStrategy(LightningModelParallel):
         target = target_of(self.broadcast(checkpoint_path))
         assert self.lightning_module is not None and self.model is not None
         wanted = LATEST if target.version is None else version_name(target.version)
-        name = f"{target.run}/{wanted}"
         optimizers = self.optimizers if self.lightning_module.trainer.training else []
         state: dict[str, Any] = {_MODEL: get_model_state_dict(self.model), _REST: b""}
         for index, optimizer in enumerate(optimizers):
             state[_optimizer(index)] = get_optimizer_state_dict(self.model, optimizer)
         # All by one call: after a commit or a rollback, a second one could load another checkpoint.
-        holdfast_torch.load(state, checkpoint_id=name)
+        version = holdfast_torch.load(state, checkpoint_id=f"{target.run}/{wanted}")
         loaded = torch.load(io.BytesIO(state[_REST]), weights_only=weights_only)
         if not isinstance(loaded, dict) or "pytorch-lightning_version" not in loaded:
+            name = f"{target.run}/{version_name(version)}"
             raise Unsupported(f"{name} is no checkpoint of Lightning")
         self.model.load_state_dict(state[_MODEL], strict=self.lightning_module.strict_loading)
         for index, optimizer in enumerate(optimizers):

@@ -184,7 +184,7 @@ def _save(
 
 
 def _turn_of(writer: Writer, timeout: Optional[float]) -> ContextManager[Optional[float]]:
-    return writer.threads.alone(None if timeout is None else check_timeout(timeout))
+    return writer.threads.alone(check_timeout(timeout))
 
 
 @contextlib.contextmanager

@@ -80,8 +80,7 @@ class Writer(StorageWriter):
     ) -> None:
         if layout not in LAYOUTS:
             raise InvalidArgument(f"layout: expected one of {', '.join(LAYOUTS)}, got {layout!r}")
-        if timeout is not None:
-            timeout = check_timeout(timeout)
+        timeout = check_timeout(timeout)
         if when_busy not in ("wait", "raise"):
             # Ranks that skip a save have to agree on it.
             raise InvalidArgument(f"when_busy: expected wait or raise, got {when_busy!r}")
@@ -377,8 +376,11 @@ def telling(version: int, timeout: Optional[float]) -> Iterator[None]:
         raise too_late(version, timeout) from error
 
 
-def check_timeout(timeout: float) -> float:
-    seconds = check_seconds("timeout", timeout)
+def check_timeout(timeout: Optional[float]) -> Optional[float]:
+    """``None``, or a number of seconds above 0, which may be infinite."""
+    if timeout is None:
+        return None
+    seconds = check_seconds(timeout)
     if not seconds > 0:
         raise InvalidArgument(f"timeout: expected seconds above 0, got {timeout!r}")
     return seconds
