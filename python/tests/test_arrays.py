@@ -190,25 +190,28 @@ class Layout(unittest.TestCase):
         self.assertEqual(list(read(file_of({name: b"x"}))), [name])
 
     def test_a_header_that_describes_no_arrays_is_damaged(self) -> None:
-        def of(shape: object, end: object = 0) -> bytes:
-            return json.dumps({"a": {"dtype": "F32", "shape": shape, "data_offsets": [0, end]}}).encode()
+        def of(shape: object, size: int, end: object = None) -> tuple[bytes, int]:
+            places = [0, size if end is None else end]
+            array = {"dtype": "F32", "shape": shape, "data_offsets": places}
+            return json.dumps({"a": array}).encode(), size
 
-        for header in (
-            b"[" * 200_000,
-            b'{"a":' * 100_000,
-            b"[]",
-            b'{"a": 1}',
+        for header, size in (
+            (b"[" * 200_000, 4),
+            (b'{"a":' * 100_000, 4),
+            (b"[]", 0),
+            (b'{"a": 1}', 4),
             of([1.0], 4),
             of([True], 4),
-            of([1], "4"),
-            of([-1]),
+            of([1], 4, end="4"),
+            of([-1], 0),
             of([1], 8),
-            of([1 << 62, 4, 0]),
+            of([1 << 62, 4, 0], 0),
             of([1] * 65, 4),
-            of([1 << 70, 0]),
+            of([1 << 70, 0], 0),
         ):
+            # Only the header is wrong: the file is as long as it says.
             with self.subTest(header[:80]), self.assertRaisesRegex(holdfast.Corrupt, "no safetensors header"):
-                parse_header(header, "f", 8 + len(header) + 4)
+                parse_header(header, "f", 8 + len(header) + size)
 
     def test_a_header_longer_than_the_format_allows_is_refused(self) -> None:
         source = find_array("w", b"")
